@@ -1,0 +1,5 @@
+"""`python -m nmfsync` is the command `nmfsync`."""
+
+from nmfsync.cli import main
+
+main()

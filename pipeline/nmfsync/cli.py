@@ -1,0 +1,346 @@
+"""The command line: nmfsync run, data, synchronise."""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from joblib import Parallel, delayed
+from rich.console import Console
+from rich.table import Table
+from tqdm import tqdm
+
+from nmfsync import catalogue
+from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.evaluation import MethodEvaluation, SceneEvaluation
+from nmfsync.matches import Matches, PairwiseMatches
+from nmfsync.report import write_dataset_report
+from nmfsync.run import Settings, run_scene, steps
+from nmfsync.synchronisation import METHODS, synchronise
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Turn many overlapping photographs into consistent feature tracks.",
+)
+data_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="See, download and check the data sets."
+)
+app.add_typer(data_app, name="data")
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder with local copies of the data sets, DIR/graffiti/graf and so on. "
+        "Otherwise $NMFSYNC_DATA, then the cache, then a download.",
+        metavar="DIR",
+    ),
+]
+Universe = Annotated[
+    str,
+    typer.Option(
+        help="Number of different points to look for; auto is twice the mean number of "
+        "features in an image.",
+        metavar="D|auto",
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Same seed, same result.", metavar="S")]
+
+
+@app.command()
+def run(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET]...",
+            help="A data set (graffiti), one of its scenes (graffiti/graf), or a folder of "
+            "images. Without any: the sample that ships with the program.",
+        ),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Which methods synchronise the matches.", metavar="A,B,...")
+    ] = ",".join(METHODS),
+    features: Annotated[
+        int, typer.Option(help="At most this many features of an image.", metavar="N")
+    ] = Settings.features,
+    siblings: Annotated[
+        bool,
+        typer.Option(
+            "--siblings",
+            help="Keep a feature for every dominant orientation of a position, not just one.",
+        ),
+    ] = False,
+    ratio: Annotated[
+        float | None,
+        typer.Option(
+            help="Match only features this much nearer than the second nearest (usually "
+            "0.8); without it, all mutual nearest neighbours match.",
+            metavar="R",
+        ),
+    ] = None,
+    universe: Universe = "auto",
+    theta: Annotated[
+        float | None,
+        typer.Option(
+            help="nmfsync drops features that fit their point less than this (0 to 1): larger "
+            "keeps fewer, surer matches. Otherwise the paper's value for the data set, or 0.4.",
+            metavar="T",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    data: Data = None,
+    out: Annotated[Path, typer.Option(help="Where to write.", metavar="DIR")] = Path("outputs"),
+    jobs: Annotated[
+        int, typer.Option(help="Work on this many scenes at once.", metavar="N", min=1)
+    ] = 1,
+) -> None:
+    """Match, synchronise and evaluate images, and write a report.
+
+    Every scene gets a folder OUT/DATA SET/SCENE with report.html, the pictures,
+    evaluation.json and tracks.csv; a data set gets a report.html over all its
+    scenes and evaluation.csv. A run that was interrupted continues where it stopped.
+    """
+    settings = Settings(
+        methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
+        features=features,
+        siblings=siblings,
+        ratio=ratio,
+        universe=_universe_size(universe),
+        theta=theta,
+        seed=seed,
+    )
+    wanted = targets or ["sample"]
+    scenes = {target: catalogue.scene_names(target) for target in wanted}
+    names = list(dict.fromkeys(name for group in scenes.values() for name in group))
+    done = _run_all(names, settings, out, data, jobs)
+    console = Console()
+    for evaluation in done.values():
+        _print_scene(console, evaluation, out)
+    for target, group in scenes.items():
+        evaluations = [done[name] for name in group if name in done]
+        if _is_dataset(target) and evaluations:
+            write_dataset_report(out / target, catalogue.dataset(target).title, evaluations)
+            console.print(f"All of {target}: {out / target / 'report.html'}", highlight=False)
+    if len(done) < len(names):
+        raise typer.Exit(1)
+
+
+def _is_dataset(target: str) -> bool:
+    return any(entry.name == target for entry in catalogue.datasets())
+
+
+def _universe_size(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise NmfsyncError(f"--universe must be a whole number or auto, not {text!r}") from None
+
+
+def _run_all(
+    names: list[str], settings: Settings, out: Path, data: Path | None, jobs: int
+) -> dict[str, SceneEvaluation]:
+    """Run all scenes; a scene that fails is reported, and the others go on."""
+    done = {}
+    total = len(steps(settings)) * len(names)
+    with tqdm(total=total, unit="step", disable=None, leave=False) as bar:
+
+        def finished(name: str, result: SceneEvaluation | str) -> None:
+            if isinstance(result, str):
+                bar.write(f"Error: {result}", file=sys.stderr)
+            else:
+                done[name] = result
+
+        if jobs == 1 or len(names) == 1:
+            for name in names:
+                finished(name, _run_one(name, settings, out, data, _advance(bar, name)))
+        else:
+            work = (delayed(_run_one)(name, settings, out, data) for name in names)
+            results = Parallel(n_jobs=jobs, return_as="generator")(work)
+            for name, result in zip(names, results, strict=True):
+                finished(name, result)
+                bar.set_description(f"{name} done")
+                bar.update(len(steps(settings)))
+    return done
+
+
+def _run_one(
+    name: str,
+    settings: Settings,
+    out: Path,
+    data: Path | None,
+    progress: Callable[[str], None] | None = None,
+) -> SceneEvaluation | str:
+    """Run one scene; return its evaluation, or what is wrong with it."""
+    try:
+        return run_scene(name, settings, out, data, progress)
+    except (NmfsyncError, OSError, MemoryError) as error:
+        return _reason(error)
+
+
+def _advance(bar: Any, name: str) -> Callable[[str], None]:
+    """Show the step that starts, and count the one that ended."""
+
+    def show(step: str) -> None:
+        bar.update(0 if step == "images" else 1)
+        bar.set_description(f"{name}: {step}")
+        if step == "report":
+            bar.update(1)
+
+    return show
+
+
+def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> None:
+    table = Table(
+        title=f"{evaluation.scene}: {evaluation.images} images, {evaluation.features:,} features",
+        title_justify="left",
+    )
+    table.add_column("method")
+    for heading in (
+        "consistent", "matches", "FCM 1 %", "precision 1 %", "cycle-error", "seconds", "MB",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    for method, figures in evaluation.methods.items():
+        table.add_row(method, *_cells(figures))
+    console.print(table)
+    for warning in evaluation.warnings:
+        console.print(f"Warning: {warning}", style="yellow", highlight=False, markup=False)
+    console.print(f"Report: {out / evaluation.scene / 'report.html'}\n", highlight=False)
+
+
+def _cells(figures: MethodEvaluation) -> list[str]:
+    shares = (figures.fcm.get("0.01"), figures.precision.get("0.01"))
+    return [
+        "yes" if figures.cycle_consistent else "no",
+        f"{figures.matchings:,}",
+        *("–" if share is None else f"{share:.1%}" for share in shares),
+        f"{figures.cycle_error:.3f}",
+        f"{figures.seconds:.2f}",
+        f"{figures.peak_memory_mb:,.0f}",
+    ]
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the data sets, their scenes and their terms."""
+    console = Console()
+    for entry in catalogue.datasets():
+        scenes = ", ".join(scene.name.split("/")[1] for scene in entry.scenes)
+        console.print(f"{entry.name}", style="bold", highlight=False)
+        for label, text in (
+            ("", entry.title), ("scenes", scenes), ("cite", entry.citation), ("terms", entry.terms),
+        ):  # fmt: skip
+            console.print(f"  {label + ': ' if label else ''}{text}", highlight=False, markup=False)
+
+
+@data_app.command("fetch")
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="A data set or one of its scenes.")],
+    data: Data = None,
+) -> None:
+    """Download a data set, check it, and say where it lies."""
+    catalogue.fetch(name, data)
+    typer.echo(f"{name} is complete; data lie in {data or catalogue.cache_folder()}")
+
+
+@data_app.command("verify")
+def data_verify(
+    name: Annotated[str, typer.Argument(help="A data set or one of its scenes.")],
+    data: Data = None,
+) -> None:
+    """Compare a local copy of a data set, file by file, with the known checksums."""
+    checks = catalogue.verify(name, data)
+    for check in checks:
+        typer.echo(f"{check.status:8} {check.path}")
+    bad = sum(check.status in ("missing", "differs") for check in checks)
+    if bad:
+        raise NmfsyncError(f"{bad} of {len(checks)} files of {name} are missing or differ")
+
+
+@data_app.command("path")
+def data_path() -> None:
+    """Print the folder in which downloaded data sets are kept."""
+    typer.echo(catalogue.cache_folder())
+
+
+@app.command("synchronise")
+def synchronise_file(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="MATCHES", help="An .npz file written by PairwiseMatches.save."),
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUT", help="The .npz file to write.")
+    ],
+    method: Annotated[
+        str, typer.Option(help=f"One of {', '.join(METHODS)}.", metavar="NAME")
+    ] = "nmfsync",
+    universe: Universe = "auto",
+    theta: Annotated[
+        float,
+        typer.Option(help="nmfsync drops features that fit their point less.", metavar="T"),
+    ] = 0.0,
+    seed: Seed = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
+) -> None:
+    """Make your own pairwise matches consistent.
+
+    OUT holds W and sizes like MATCHES, and the universe feature of every feature if the
+    method is cycle-consistent.
+    """
+    if out.suffix != ".npz":
+        raise NmfsyncError(f"{out}: the name must end in .npz")
+    if out.exists() and (not force or out.samefile(file)):
+        raise NmfsyncError(f"{out}: exists already; name another file, or use --force")
+    matches = PairwiseMatches.load(file)
+    with _warnings_as_lines():
+        result = synchronise(matches, method, _universe_size(universe), theta, seed)
+    result.save(out)
+    _print_change(matches, result, out)
+
+
+def _print_change(before: PairwiseMatches, after: Matches, out: Path) -> None:
+    was, now = before.W.astype(bool), after.W.astype(bool)
+    m = was.shape[0]
+    kept = (was.multiply(now).nnz - m) // 2
+    typer.echo(
+        f"{(was.nnz - m) // 2:,} matches in, {(now.nnz - m) // 2:,} out: {kept:,} kept, "
+        f"{(was.nnz - m) // 2 - kept:,} removed, {(now.nnz - m) // 2 - kept:,} added; wrote {out}"
+    )
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NmfsyncWarning)
+        yield
+    for warning in caught:
+        typer.echo(f"Warning: {warning.message}", err=True)
+
+
+def _reason(error: BaseException) -> str:
+    """Say in one line what went wrong."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'output'}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "not enough memory; use fewer features, a smaller --universe, or other --methods"
+    return " ".join(str(error).split())
+
+
+def main() -> None:
+    """Run the command line; mistakes of the user end in one line and exit code 1."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit("Interrupted; finished stages are kept, and the same command continues there")
+    except BrokenPipeError:
+        os._exit(1)  # the reader of our output is gone, and flushing would fail again
+    except (NmfsyncError, OSError, MemoryError) as error:
+        sys.exit(f"Error: {_reason(error)}")

@@ -1,0 +1,310 @@
+"""How good matches are: against ground truth, and against each other.
+
+FCM and precision are the measures for images, gt-error, recall and f-score
+those for data whose true W is known, and cycle-error needs no truth at all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nmfsync.features import Features
+from nmfsync.matches import IntArray, Matches
+from nmfsync.scene import Truth
+
+# Share of the largest image dimension up to which a match counts as correct.
+THRESHOLDS: NDArray[np.float64] = np.round(np.linspace(0.0, 0.05, 51), 3)
+
+
+@dataclass(frozen=True)
+class MatchErrors:
+    """Every match between two images, in both directions, with its transfer error.
+
+    Attributes
+    ----------
+    p, q : (n,) int arrays
+        Features, counted through all images: p in one image, q in another.
+        Both (p, q) and (q, p) are listed.
+    error : (n,) float64 array
+        Distance in image j between the transferred p and q, as a share of the
+        larger dimension of image j. NaN where the truth cannot judge.
+    """
+
+    p: IntArray
+    q: IntArray
+    error: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MethodEvaluation:
+    """The figures of one method on one scene.
+
+    Attributes
+    ----------
+    fcm, precision : dict of str to float
+        By threshold, written as in "0.01". Empty without truth; a precision
+        is None where no match could be judged.
+    matchings : int
+        Matches between different images, each counted once.
+    judged : int
+        Matches (each direction counted on its own) that the truth can judge.
+    cycle_error : float
+    cycle_consistent : bool
+        True if every cycle of matches agrees.
+    seconds : float
+        Wall time of the method alone.
+    peak_memory_mb : float
+        Memory the method had allocated at its peak, beyond its input (10⁶ bytes).
+    """
+
+    fcm: dict[str, float]
+    precision: dict[str, float | None]
+    matchings: int
+    judged: int
+    cycle_error: float
+    cycle_consistent: bool
+    seconds: float
+    peak_memory_mb: float
+
+
+@dataclass(frozen=True)
+class SceneEvaluation:
+    """All there is to say about one scene; the content of `evaluation.json`.
+
+    Attributes
+    ----------
+    scene : str
+    images : int
+        Number k of images.
+    features : int
+        Number m of features in all images.
+    sizes : list of int
+        Features of every image.
+    universe_size : int
+        The d given to the methods.
+    truth : str
+        What the truth comes from, or "none".
+    settings : dict
+        The settings that led here, and the versions of the libraries.
+    methods : dict of str to MethodEvaluation
+        "input" first, then the methods in the order they were asked for.
+    warnings : list of str
+        What degraded the result.
+    """
+
+    scene: str
+    images: int
+    features: int
+    sizes: list[int]
+    universe_size: int
+    truth: str
+    settings: dict[str, Any]
+    methods: dict[str, MethodEvaluation]
+    warnings: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, numbers and strings, ready for JSON."""
+        return asdict(self)
+
+
+def match_errors(
+    matches: Matches, features: Sequence[Features], truth: Truth | None
+) -> MatchErrors:
+    """Measure every match against the truth.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    features : sequence of Features
+        Those of every image, in the order of the matches.
+    truth : Truth or None
+        Without truth every error is NaN.
+
+    Returns
+    -------
+    MatchErrors
+    """
+    W = matches.W.tocoo()
+    image = matches.image_of
+    between = image[W.row] != image[W.col]
+    p, q = W.row[between].astype(np.int64), W.col[between].astype(np.int64)
+    error = np.full(len(p), np.nan)
+    if truth is None or len(p) == 0:
+        return MatchErrors(p, q, error)
+    xy = np.concatenate([f.xy for f in features]).astype(np.float64)
+    pair = image[p] * len(matches.sizes) + image[q]
+    order = np.argsort(pair, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
+        i, j = image[p[rows[0]]], image[q[rows[0]]]
+        moved, valid = truth.transfer(i, j, xy[p[rows]])
+        distance = np.linalg.norm(moved - xy[q[rows]], axis=1)
+        error[rows] = np.where(valid, distance / max(features[j].image_size), np.nan)
+    return MatchErrors(p, q, error)
+
+
+def fcm(errors: MatchErrors, sizes: Any, thresholds: Any = THRESHOLDS) -> NDArray[np.float64]:
+    """Fraction of correct matchings, relative to the number of image features.
+
+    The number of matches with an error of at most t, over all ordered pairs of
+    images i ≠ j, divided by the sum of min(m_i, m_j) over the same pairs. A
+    match that the truth cannot judge is not correct. (The paper, Sec. 5.2, and
+    Zhou et al. 2015: the true number of matches is unknown on real images.)
+
+    Parameters
+    ----------
+    errors : MatchErrors
+    sizes : (k,) ints
+    thresholds : (t,) floats
+        Shares of the largest image dimension.
+
+    Returns
+    -------
+    (t,) float64 array
+    """
+    sizes = np.asarray(sizes)
+    possible = np.minimum.outer(sizes, sizes).sum() - sizes.sum()
+    return _correct(errors, thresholds) / max(possible, 1)
+
+
+def precision_at(errors: MatchErrors, thresholds: Any = THRESHOLDS) -> NDArray[np.float64]:
+    """Correct matches divided by those the truth can judge; NaN if there are none.
+
+    Parameters
+    ----------
+    errors : MatchErrors
+    thresholds : (t,) floats
+        Shares of the largest image dimension.
+
+    Returns
+    -------
+    (t,) float64 array
+    """
+    judged = np.isfinite(errors.error).sum()
+    return _correct(errors, thresholds) / (judged if judged else np.nan)
+
+
+def _correct(errors: MatchErrors, thresholds: Any) -> NDArray[np.float64]:
+    judged = np.sort(errors.error[np.isfinite(errors.error)])
+    return np.searchsorted(judged, thresholds, side="right").astype(np.float64)
+
+
+def cycle_error(W: Any, sizes: Any) -> float:
+    """How much the cycles of matches disagree; 0 if they all agree.
+
+    (1/k³) Σ_{i,j,ℓ} ‖(P_iℓ)_{R,:} (P_ℓj)_{:,C} − (P_ij)_{R,C}‖_F over all triples
+    of images, R and C the features of images i and j that have a match in
+    image ℓ (the paper, Sec. 5). Weights count as 1.
+
+    Parameters
+    ----------
+    W : sparse array, shape (m, m)
+    sizes : (k,) ints
+
+    Returns
+    -------
+    float
+    """
+    sizes = np.asarray(sizes)
+    k = len(sizes)
+    W = _ones(W)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    image_of = np.repeat(np.arange(k), sizes)
+    total = 0.0
+    for start, stop in pairwise(offsets):
+        to_image = W[:, start:stop]
+        seen = np.flatnonzero(np.diff(to_image.indptr))
+        through = to_image[seen]
+        difference = (through @ through.T - W[seen][:, seen]).tocoo()
+        difference.eliminate_zeros()
+        pair = image_of[seen[difference.row]] * k + image_of[seen[difference.col]]
+        _, block = np.unique(pair, return_inverse=True)
+        total += np.sqrt(np.bincount(block, weights=difference.data**2)).sum()
+    return float(total / k**3)
+
+
+def gt_error(W: Any, W_gt: Any) -> float:
+    """‖W − W_gt‖_F over the ones of two sparse arrays, diagonal included."""
+    found, true, common = _counts(W, W_gt)
+    return float(np.sqrt(found + true - 2 * common))
+
+
+def precision(W: Any, W_gt: Any) -> float:
+    """Share of the ones of W that are ones of W_gt, diagonal included."""
+    found, _, common = _counts(W, W_gt)
+    return common / found if found else float("nan")
+
+
+def recall(W: Any, W_gt: Any) -> float:
+    """Share of the ones of W_gt that are ones of W, diagonal included."""
+    _, true, common = _counts(W, W_gt)
+    return common / true if true else float("nan")
+
+
+def f_score(W: Any, W_gt: Any) -> float:
+    """Harmonic mean of `precision` and `recall`."""
+    found, true, common = _counts(W, W_gt)
+    return 2 * common / (found + true) if found + true else float("nan")
+
+
+def _counts(W: Any, W_gt: Any) -> tuple[int, int, int]:
+    """Return the number of ones of W, of W_gt, and of both at once."""
+    A, B = _ones(W), _ones(W_gt)
+    return A.nnz, B.nnz, A.multiply(B).nnz
+
+
+def _ones(W: Any) -> sparse.csr_array:
+    """1 wherever W is not 0."""
+    A = sparse.csr_array(W, copy=True)
+    A.sum_duplicates()
+    A.eliminate_zeros()
+    A.data = np.ones(len(A.data))
+    return A
+
+
+def evaluate(
+    matches: Matches,
+    features: Sequence[Features],
+    truth: Truth | None,
+    seconds: float,
+    peak_memory_mb: float,
+) -> MethodEvaluation:
+    """Measure one method's matches on one scene.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    features : sequence of Features
+    truth : Truth or None
+    seconds, peak_memory_mb : float
+        What the method took.
+
+    Returns
+    -------
+    MethodEvaluation
+    """
+    errors = match_errors(matches, features, truth)
+    names = [f"{t:g}" for t in THRESHOLDS]
+    curves: tuple[dict[str, float], dict[str, float | None]] = ({}, {})
+    if truth is not None:
+        shares = fcm(errors, matches.sizes)
+        precisions = precision_at(errors)
+        curves = (
+            dict(zip(names, map(float, shares), strict=True)),
+            {n: None if np.isnan(v) else float(v) for n, v in zip(names, precisions, strict=True)},
+        )
+    disagreement = cycle_error(matches.W, matches.sizes)
+    return MethodEvaluation(
+        fcm=curves[0],
+        precision=curves[1],
+        matchings=len(errors.p) // 2,
+        judged=int(np.isfinite(errors.error).sum()),
+        cycle_error=disagreement,
+        cycle_consistent=disagreement == 0.0,
+        seconds=seconds,
+        peak_memory_mb=peak_memory_mb,
+    )

@@ -1,0 +1,516 @@
+"""Reports: one self-contained HTML file a scene, and one a data set."""
+
+import base64
+import csv
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib.figure import Figure
+from PIL import Image
+
+from nmfsync.evaluation import MethodEvaluation, SceneEvaluation, match_errors
+from nmfsync.features import Features
+from nmfsync.files import atomic_write
+from nmfsync.matches import Matches, MultiMatching
+from nmfsync.report.overlays import overlay_pairs, pair_figure, tracks_figure
+from nmfsync.report.plots import (
+    HEADLINE,
+    TrackCounts,
+    dataset_figure,
+    fcm_figure,
+    lengths_figure,
+    matrix_figure,
+    style_of,
+    to_png,
+    track_counts,
+)
+from nmfsync.scene import Scene
+
+COLUMNS = (
+    "scene", "images", "features", "universe_size", "truth", "method", "cycle_consistent",
+    "matchings", "judged", "fcm_0.01", "precision_0.01", "cycle_error", "seconds",
+    "peak_memory_mb",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of a report: its file beside the report, and the words around it."""
+
+    file: str
+    title: str
+    caption: str
+    png: bytes
+    photograph: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """Name of the place in the report."""
+        return Path(self.file).stem
+
+    @property
+    def source(self) -> str:
+        """The picture itself as a data address; photographs as JPEG, a fifth of the size."""
+        kind, data = ("jpeg", _jpeg(self.png)) if self.photograph else ("png", self.png)
+        return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _jpeg(png: bytes) -> bytes:
+    buffer = BytesIO()
+    # Without chroma subsampling, which would blur thin coloured lines.
+    Image.open(BytesIO(png)).convert("RGB").save(buffer, "JPEG", quality=87, subsampling=0)
+    return buffer.getvalue()
+
+
+def write_scene_report(
+    folder: Path,
+    scene: Scene,
+    features: Sequence[Features],
+    results: dict[str, Matches],
+    evaluation: SceneEvaluation,
+) -> None:
+    """Write `report.html` and its pictures.
+
+    The pictures are `fcm.png` (with truth only), `lengths.png`, `matrix.png`,
+    `overlay-<a>-<b>.png` for up to three pairs of images counted from 1, and
+    `overlay-tracks.png` (where a cycle-consistent result has a track). Those
+    of an earlier run that no longer apply are removed.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write; it is made if need be.
+    scene : Scene
+    features : sequence of Features, length k
+    results : dict of str to PairwiseMatches or MultiMatching
+        "input" first, then the methods.
+    evaluation : SceneEvaluation
+        Of the same methods.
+
+    Raises
+    ------
+    NmfsyncError
+        If an image cannot be read.
+    OSError
+        If the folder cannot be written.
+    """
+    folder = Path(folder)
+    counts = {
+        name: track_counts(matches)
+        for name, matches in results.items()
+        if name == "input" or isinstance(matches, MultiMatching)
+    }
+    plots = _plots(scene, results, evaluation, counts)
+    overlays = _overlays(scene, features, results)
+    for old in [folder / "fcm.png", *folder.glob("overlay-*.png")]:
+        old.unlink(missing_ok=True)
+    for picture in plots + overlays:
+        _write_bytes(folder / picture.file, picture.png)
+    page = _environment().get_template("scene.html")
+    html = page.render(
+        evaluation=evaluation,
+        rows=_method_rows(evaluation),
+        verdicts=[
+            verdict(name, evaluation.methods, counts)
+            # Those that are consistent by nature first: the report opens with one.
+            for name in sorted(evaluation.methods, key=lambda name: name not in counts)
+            if name != "input"
+        ],
+        tracks_kept=_tracks_kept(counts),
+        plots=plots,
+        overlays=overlays,
+        images=_image_rows(scene, features),
+        settings=_flat(evaluation.settings),
+    )
+    _write_bytes(folder / "report.html", html.encode())
+
+
+def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEvaluation]) -> None:
+    """Write `report.html`, `evaluation.csv` and, with truth, `fcm.png` of several scenes.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write; the scenes' own reports are looked for in and beside it.
+    title : str
+        Heading of the report, for instance "graffiti".
+    evaluations : sequence of SceneEvaluation
+        One a scene.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    folder = Path(folder)
+    judged = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
+    (folder / "fcm.png").unlink(missing_ok=True)
+    plots = []
+    if judged:
+        caption = (
+            "FCM(t), one plot a scene; m is its number of features. "
+            "Higher is better. Solid lines are cycle-consistent results, dashed ones are not; "
+            "a method shown without a line in the legend is consistent on some scenes only."
+        )
+        plots = [Picture("fcm.png", "Correct matchings", caption, to_png(dataset_figure(judged)))]
+        _write_bytes(folder / "fcm.png", plots[0].png)
+    methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
+    html = (
+        _environment()
+        .get_template("dataset.html")
+        .render(
+            title=title,
+            methods=[(name, style_of(name)) for name in methods],
+            scenes=[
+                (evaluation, _link(folder, evaluation.scene), _scene_cells(evaluation, methods))
+                for evaluation in evaluations
+            ],
+            means=_means(evaluations, methods),
+            plots=plots,
+            warnings=[(e.scene, text) for e in evaluations for text in e.warnings],
+        )
+    )
+    _write_csv(folder / "evaluation.csv", evaluations)
+    _write_bytes(folder / "report.html", html.encode())
+
+
+# Pictures ------------------------------------------------------------------------------
+
+
+def _plots(
+    scene: Scene,
+    results: Mapping[str, Matches],
+    evaluation: SceneEvaluation,
+    counts: Mapping[str, TrackCounts],
+) -> list[Picture]:
+    first = _first_consistent(results)
+    after = results[first] if first else None
+    plots = []
+    if evaluation.truth != "none":
+        caption = (
+            "Left: how many matches are right, relative to the number of image features. "
+            "Right: how many of the matches returned are right. Higher is better in both. "
+            "Solid lines are cycle-consistent results, dashed ones are not."
+        )
+        figure = fcm_figure(evaluation)
+        plots.append(Picture("fcm.png", "Correct matchings", caption, to_png(figure)))
+    caption = (
+        "Union-find joins whatever the input connects and must throw away every component "
+        "that holds two features of one image; synchronisation splits it instead. "
+        "Right: how many tracks remain, by the number of images in which they are seen."
+    )
+    plots.append(Picture("lengths.png", "Tracks", caption, to_png(lengths_figure(counts))))
+    caption = (
+        "One block a pair of images, one point a match. The features of an image are ordered "
+        "by track, the longest first, so that consistent matches line up."
+        if first
+        else "One block a pair of images, one point a match."
+    )
+    assert after is None or isinstance(after, MultiMatching)
+    figure = matrix_figure(results["input"], after, first, scene.labels)
+    plots.append(Picture("matrix.png", "The matrix W", caption, to_png(figure)))
+    return plots
+
+
+def _first_consistent(results: Mapping[str, Matches]) -> str:
+    """Name of the first cycle-consistent method, or ""."""
+    names = (n for n, m in results.items() if n != "input" and isinstance(m, MultiMatching))
+    return next(names, "")
+
+
+def _overlays(
+    scene: Scene, features: Sequence[Features], results: Mapping[str, Matches]
+) -> list[Picture]:
+    errors = {name: match_errors(m, features, scene.truth) for name, m in results.items()}
+    pictures = []
+    for a, b in overlay_pairs(len(features)):
+        title = f"Matches of {scene.labels[a]} and {scene.labels[b]}"
+        pictures.append(
+            _overlay(
+                f"overlay-{a + 1}-{b + 1}.png",
+                title,
+                _pair_caption(scene),
+                pair_figure(scene, features, errors, (a, b)),
+            )
+        )
+    first = _first_consistent(results)
+    matching = results.get(first)
+    if isinstance(matching, MultiMatching):
+        figure = tracks_figure(scene, features, matching, errors[first])
+        if figure is not None:
+            title = f"Some tracks of {style_of(first).name}"
+            pictures.append(_overlay("overlay-tracks.png", title, _TRACKS_CAPTION, figure))
+    return pictures
+
+
+_TRACKS_CAPTION = (
+    "Above, the images with numbered marks; below, one strip a track with the patch around its "
+    "feature in every image, at the feature's scale and turned as in the first view. An empty "
+    "frame: the track is not seen there. The tracks are the longest, those taken that lie far "
+    "apart; whether they are right plays no part in the choice."
+)
+
+
+def _pair_caption(scene: Scene) -> str:
+    if scene.truth is None:
+        return "One panel a method, a line a match. The truth is unknown."
+    return (
+        "One panel a method, a line a match, wrong ones on top. Right: the left feature, moved "
+        "to the right image by the truth, lands within 1 % of that image's larger dimension."
+    )
+
+
+def _overlay(file: str, title: str, caption: str, figure: Figure) -> Picture:
+    return Picture(file, title, caption, to_png(figure), photograph=True)
+
+
+# Words ---------------------------------------------------------------------------------
+
+
+def verdict(
+    method: str,
+    methods: Mapping[str, MethodEvaluation],
+    counts: Mapping[str, TrackCounts],
+) -> str:
+    """Say in a sentence what a method made of the input.
+
+    Parameters
+    ----------
+    method : str
+    methods : dict of str to MethodEvaluation
+        The method, and "input" to compare it with.
+    counts : dict of str to TrackCounts
+        Of the cycle-consistent methods.
+
+    Returns
+    -------
+    str
+    """
+    after, before = methods[method], methods["input"]
+    name = style_of(method).name
+    if method in counts:
+        tracks = _many(len(counts[method].lengths), "consistent track")
+        what = f"{name} returns {_many(after.matchings, 'match')} in {tracks}"
+    else:
+        consistent = "cycle-consistent" if after.cycle_consistent else "not cycle-consistent"
+        what = f"{name} returns {_many(after.matchings, 'match')}, {consistent}"
+    what += f" (input: {before.matchings:,})"
+    changes = [
+        _change(words, getattr(before, curve).get(HEADLINE), getattr(after, curve).get(HEADLINE))
+        for words, curve in (("precision at 1 %", "precision"), ("FCM at 1 %", "fcm"))
+    ]
+    return "; ".join([what, *filter(None, changes)]) + "."
+
+
+def _many(number: int, noun: str) -> str:
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
+def _change(what: str, before: float | None, after: float | None) -> str:
+    """Say how a share moved, judged by the digits that are shown."""
+    if before is None or after is None:
+        return ""
+    old, new = round(100 * before, 1), round(100 * after, 1)
+    if old == new:
+        return f"{what} stays at {new:.1f} %"
+    return f"{what} {'rises' if new > old else 'falls'} from {old:.1f} % to {new:.1f} %"
+
+
+def _tracks_kept(counts: Mapping[str, TrackCounts]) -> str:
+    """Compare the features in tracks with what union-find would keep of the input."""
+    union = counts["input"]
+    text = (
+        f"Union-find on the input keeps {_many(union.kept, 'feature')} in "
+        f"{_many(len(union.lengths), 'consistent track')} and throws away "
+        f"{_many(union.lost, 'feature')} in components that hold two features of one image"
+    )
+    others = [
+        f"{style_of(name).name} keeps {_many(count.kept, 'feature')} in "
+        f"{_many(len(count.lengths), 'track')}"
+        for name, count in counts.items()
+        if name != "input"
+    ]
+    return "; ".join([text, *others]) + "."
+
+
+# Tables --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value as it is printed, and whether no method has a better one."""
+
+    text: str
+    best: bool = False
+
+
+def _method_rows(evaluation: SceneEvaluation) -> list[tuple[str, bool, list[Cell]]]:
+    """Name, cycle-consistency and the seven figures of every method."""
+    methods = evaluation.methods
+    columns = [
+        [Cell(count(m.matchings)) for m in methods.values()],
+        [Cell(percent(judged_share(m))) for m in methods.values()],
+        _marked([m.fcm.get(HEADLINE) for m in methods.values()], percent, max),
+        _marked([m.precision.get(HEADLINE) for m in methods.values()], percent, max),
+        _marked([m.cycle_error for m in methods.values()], decimal, min),
+        _costs({name: m.seconds for name, m in methods.items()}),
+        _costs({name: m.peak_memory_mb for name, m in methods.items()}),
+    ]
+    return [
+        (style_of(name).name, method.cycle_consistent, [column[row] for column in columns])
+        for row, (name, method) in enumerate(methods.items())
+    ]
+
+
+def _costs(values: Mapping[str, float]) -> list[Cell]:
+    """Print what the methods took; the input's cost is no achievement, so never the best."""
+    own = {name: value for name, value in values.items() if name != "input"}
+    best = dict(zip(own, _marked(list(own.values()), decimal, min), strict=True))
+    return [best.get(name, Cell(decimal(value))) for name, value in values.items()]
+
+
+def _marked(
+    values: Sequence[float | None],
+    write: Callable[[float | None], str],
+    better: Callable[[list[float]], float],
+) -> list[Cell]:
+    """Print a column and mark its best values; one value alone is not a best one."""
+    known = [value for value in values if value is not None]
+    best = write(better(known)) if len(known) > 1 else None
+    return [Cell(write(value), write(value) == best) for value in values]
+
+
+def _scene_cells(evaluation: SceneEvaluation, methods: Sequence[str]) -> list[Cell]:
+    """FCM and precision at 1 % of every method: two cells each."""
+    return _paired([_headlines(evaluation, methods, curve) for curve in ("fcm", "precision")])
+
+
+def _means(
+    evaluations: Sequence[SceneEvaluation], methods: Sequence[str]
+) -> tuple[int, list[Cell]]:
+    """Average over the scenes where every method has both values, so that the means compare.
+
+    Returns the number of these scenes and the cells, two a method.
+    """
+    rows = [
+        _headlines(evaluation, methods, "fcm") + _headlines(evaluation, methods, "precision")
+        for evaluation in evaluations
+    ]
+    whole = [[value for value in row if value is not None] for row in rows if None not in row]
+    if not whole:
+        return 0, []
+    means = [sum(column) / len(whole) for column in zip(*whole, strict=True)]
+    return len(whole), _paired([means[: len(methods)], means[len(methods) :]])
+
+
+def _headlines(
+    evaluation: SceneEvaluation, methods: Sequence[str], curve: str
+) -> list[float | None]:
+    """Return the value of a curve at 1 % for every method; None where there is none."""
+    found = [evaluation.methods.get(name) for name in methods]
+    return [getattr(method, curve).get(HEADLINE) if method else None for method in found]
+
+
+def _paired(columns: Sequence[Sequence[float | None]]) -> list[Cell]:
+    """Mark the best FCM and the best precision, and put each method's two side by side."""
+    marked = [_marked(values, percent, max) for values in columns]
+    return [cell for pair in zip(*marked, strict=True) for cell in pair]
+
+
+def _image_rows(scene: Scene, features: Sequence[Features]) -> list[list[str]]:
+    """Name, size, keypoints, distinct positions and features used of every image."""
+    return [
+        [
+            path.name,
+            f"{f.image_size[0]} × {f.image_size[1]}",
+            count(f.keypoints),
+            count(f.positions),
+            count(len(f.xy)),
+        ]
+        for path, f in zip(scene.paths, features, strict=True)
+    ]
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Make rows of a table of settings; nested ones are called "outer: inner"."""
+    rows = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{prefix}{key}: ")
+        elif isinstance(value, list | tuple):
+            rows.append((f"{prefix}{key}", ", ".join(map(str, value))))
+        else:
+            rows.append((f"{prefix}{key}", "–" if value is None else str(value)))
+    return rows
+
+
+def _link(folder: Path, scene: str) -> str:
+    """Address of a scene's report as seen from the data set's one."""
+    short = scene.rsplit("/", 1)[-1]
+    places = [folder / short, folder / scene, folder.parent / scene]
+    found = next((place for place in places if (place / "report.html").exists()), places[0])
+    return quote(Path(os.path.relpath(found / "report.html", folder)).as_posix())
+
+
+def _write_csv(path: Path, evaluations: Sequence[SceneEvaluation]) -> None:
+    """One row a scene and method; what is not known stays empty."""
+    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for e in evaluations:
+            scene = [e.scene, e.images, e.features, e.universe_size, e.truth]
+            for name, m in e.methods.items():
+                shares = [m.fcm.get(HEADLINE), m.precision.get(HEADLINE)]
+                consistent = str(m.cycle_consistent).lower()
+                costs = [m.cycle_error, m.seconds, m.peak_memory_mb]
+                writer.writerow([*scene, name, consistent, m.matchings, m.judged, *shares, *costs])
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+
+
+# Numbers for people --------------------------------------------------------------------
+
+
+def count(value: float) -> str:
+    """Write a whole number with separators: 12,238."""
+    return f"{value:,.0f}"
+
+
+def percent(value: float | None) -> str:
+    """Write a share with one decimal: 54.2 %."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def decimal(value: float | None) -> str:
+    """Write a measured value: two decimals below 10, one below 100, else none."""
+    if value is None:
+        return "–"
+    digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
+    return "0" if value == 0 else f"{value:,.{digits}f}"
+
+
+def judged_share(method: MethodEvaluation) -> float | None:
+    """Share of the matches, in both directions, that the truth can judge."""
+    return method.judged / (2 * method.matchings) if method.fcm and method.matchings else None
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("nmfsync.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["count"] = count
+    return environment

@@ -1,0 +1,274 @@
+"""The whole way of a scene: images, features, matches, synchronisation, evaluation, report."""
+
+import csv
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from nmfsync.catalogue import datasets, load_scene
+from nmfsync.errors import NmfsyncError
+from nmfsync.evaluation import SceneEvaluation, evaluate
+from nmfsync.features import Features, extract_all, pack_features, unpack_features
+from nmfsync.files import atomic_write
+from nmfsync.matches import Matches, MultiMatching, PairwiseMatches, matches_from_arrays
+from nmfsync.matching import match
+from nmfsync.report import write_scene_report
+from nmfsync.scene import Scene
+from nmfsync.stages import Record, key_of, run_stage
+from nmfsync.synchronisation import (
+    METHODS,
+    TooLargeError,
+    check_arguments,
+    resolve_universe_size,
+    synchronise,
+)
+
+# What the methods need to know of real images, where their authors' values differ.
+IMAGE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"matcheig": {"threshold": 0.5}}
+DEFAULT_THETA = 0.4
+LIBRARIES = ("nmfsync", "numpy", "scipy", "opencv-python-headless")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run can be told.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        Names in `METHODS`, in the order of the report.
+    features : int
+        At most this many features of an image.
+    siblings : bool
+        Keep a feature for every dominant orientation of a position.
+    ratio : float or None
+        Ratio test of the matching; None for no test.
+    universe : int or "auto"
+        Universe size d.
+    theta : float or None
+        Pruning threshold; None takes the paper's for the data set, and 0.4
+        where it has none.
+    seed : int
+
+    Raises
+    ------
+    NmfsyncError
+        If a value is out of range or a method unknown.
+    """
+
+    methods: tuple[str, ...] = tuple(METHODS)
+    features: int = 200
+    siblings: bool = False
+    ratio: float | None = None
+    universe: int | str = "auto"
+    theta: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.methods:
+            raise NmfsyncError(f"no method given; known are {', '.join(METHODS)}")
+        if self.features < 1:
+            raise NmfsyncError(f"the number of features must be at least 1, not {self.features}")
+        if self.ratio is not None and not 0 < self.ratio <= 1:
+            raise NmfsyncError(f"the ratio must lie between 0 and 1, not {self.ratio}")
+        for method in self.methods:
+            check_arguments(method, self.universe, self.theta or 0.0, self.seed)
+
+
+def run_scene(
+    name: str,
+    settings: Settings | None = None,
+    out: Path | str = "outputs",
+    data: Path | str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> SceneEvaluation:
+    """Take one scene from its images to its report.
+
+    Writes `evaluation.json`, `report.html`, `tracks.csv` and the pictures to
+    `<out>/<data set>/<scene>/`. Finished stages are kept in its folder
+    `stages`, and are used again as long as images, settings and libraries stay
+    the same.
+
+    Parameters
+    ----------
+    name : str
+        A scene of the catalogue, for instance "graffiti/graf", or a folder of images.
+    settings : Settings, optional
+    out : Path or str
+    data : Path or str, optional
+        Folder with local copies of the data sets.
+    progress : callable, optional
+        Called with the name of every step (those of `steps`) before it starts;
+        also shows progress bars inside the long ones.
+
+    Returns
+    -------
+    SceneEvaluation
+        The content of `evaluation.json`.
+
+    Raises
+    ------
+    NmfsyncError
+        If the scene cannot be read, or no method can handle it.
+    OSError
+        If the output cannot be written.
+    """
+    settings = settings or Settings()
+    step = progress or (lambda name: None)
+    step("images")
+    scene = load_scene(name, data)
+    settings = replace(settings, theta=_theta(scene, settings))
+    folder = Path(out) / scene.name
+
+    key, features, matches, records = _match_images(
+        scene, settings, folder / "stages", step, bars=progress is not None
+    )
+    results: dict[str, Matches] = {"input": matches}
+    left_out = []
+    for method in settings.methods:
+        step(method)
+        try:
+            results[method], records[method] = _synchronise(
+                matches, method, settings, folder / "stages", key
+            )
+        except TooLargeError as error:
+            left_out.append(f"{method} left out: {error}")
+    if len(results) == 1:
+        raise NmfsyncError(f"{scene.name}: {'; '.join(left_out)}")
+
+    step("report")
+    warned = [text for record in records.values() for text in record.warnings]
+    evaluation = SceneEvaluation(
+        scene=scene.name,
+        images=len(scene.paths),
+        features=int(matches.sizes.sum()),
+        sizes=matches.sizes.tolist(),
+        universe_size=resolve_universe_size(settings.universe, matches.sizes),
+        truth=scene.truth.kind if scene.truth else "none",
+        settings={**asdict(settings), "versions": _versions()},
+        methods={
+            method: evaluate(
+                result,
+                features,
+                scene.truth,
+                records[method].seconds,
+                records[method].peak_memory_mb,
+            )
+            for method, result in results.items()
+        },
+        warnings=list(dict.fromkeys(warned)) + left_out,
+    )
+    _write(folder, scene, features, results, evaluation)
+    return evaluation
+
+
+def steps(settings: Settings) -> tuple[str, ...]:
+    """Names of the steps of `run_scene`, in order."""
+    return ("images", "features", "matches", *settings.methods, "report")
+
+
+def _theta(scene: Scene, settings: Settings) -> float:
+    """Return the threshold asked for, else the paper's for the data set, else 0.4."""
+    if settings.theta is not None:
+        return settings.theta
+    paper = {entry.name: entry.theta for entry in datasets()}
+    return paper.get(scene.name.split("/")[0], DEFAULT_THETA)
+
+
+def _match_images(
+    scene: Scene, settings: Settings, folder: Path, step: Callable[[str], None], bars: bool
+) -> tuple[str, list[Features], PairwiseMatches, dict[str, Record]]:
+    """Features and matches, with the key of all that they depend on."""
+    records = {}
+    step("features")
+    digests = [_sha256(path) for path in scene.paths]
+    key = key_of(_versions(), digests, settings.features, settings.siblings)
+    features, records["features"] = run_stage(
+        folder / "features.npz",
+        key,
+        lambda: extract_all(scene.paths, settings.features, settings.siblings, progress=bars),
+        pack_features,
+        unpack_features,
+    )
+    step("matches")
+    key = key_of(key, settings.ratio)
+    matches, records["input"] = run_stage(
+        folder / "matches.npz",
+        key,
+        lambda: match(features, settings.ratio, progress=bars),
+        PairwiseMatches.arrays,
+        PairwiseMatches.from_arrays,
+    )
+    return key, features, matches, records
+
+
+def _synchronise(
+    matches: PairwiseMatches, method: str, settings: Settings, folder: Path, key: str
+) -> tuple[Matches, Record]:
+    options = IMAGE_OPTIONS.get(method, {})
+    told = (method, settings.universe, settings.theta, settings.seed)
+    return run_stage(
+        folder / f"{method}.npz",
+        key_of(key, told, options),
+        lambda: synchronise(matches, *told, **options),
+        lambda result: result.arrays(),
+        matches_from_arrays,
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def _write(
+    folder: Path,
+    scene: Scene,
+    features: Sequence[Features],
+    results: Mapping[str, Matches],
+    evaluation: SceneEvaluation,
+) -> None:
+    """Write everything a scene's folder shows."""
+    for old in (folder / "tracks.csv", folder / "fcm.png", *folder.glob("overlay-*.png")):
+        old.unlink(missing_ok=True)  # may belong to other settings, and not be made again
+    with atomic_write(folder / "evaluation.json") as temporary:
+        temporary.write_text(json.dumps(evaluation.to_dict(), indent=1), encoding="utf-8")
+    consistent = [r for r in results.values() if isinstance(r, MultiMatching)]
+    if consistent:
+        write_tracks(folder / "tracks.csv", consistent[0], scene.paths, features)
+    write_scene_report(folder, scene, features, results, evaluation)
+
+
+def write_tracks(
+    path: Path | str, result: MultiMatching, images: Sequence[Path], features: Sequence[Features]
+) -> None:
+    """Write tracks to a CSV file: one row for every feature of every track.
+
+    Parameters
+    ----------
+    path : Path or str
+    result : MultiMatching
+    images : sequence of Path
+    features : sequence of Features
+        Their positions are written in pixels, the centre of the top-left pixel
+        at (0, 0).
+    """
+    with (
+        atomic_write(path) as temporary,
+        temporary.open("w", newline="", encoding="utf-8") as file,
+    ):
+        table = csv.writer(file)
+        table.writerow(["track", "image", "feature", "x", "y"])
+        for number, track in enumerate(result.tracks()):
+            for image, feature in track.tolist():
+                x, y = features[image].xy[feature]
+                table.writerow([number, images[image].name, feature, f"{x:.3f}", f"{y:.3f}"])

@@ -1,0 +1,116 @@
+"""Finished stages of a run, kept on disk so that the next run starts from the last one."""
+
+import hashlib
+import json
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nmfsync.errors import NmfsyncWarning
+from nmfsync.files import atomic_write
+
+T = TypeVar("T")
+Arrays = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a stage took, and what it warned of.
+
+    Attributes
+    ----------
+    seconds : float
+        Wall time.
+    peak_memory_mb : float
+        Memory that Python and NumPy had allocated at the peak, beyond what was
+        there before (10⁶ bytes).
+    warnings : list of str
+    """
+
+    seconds: float
+    peak_memory_mb: float
+    warnings: list[str]
+
+
+def key_of(*parts: Any) -> str:
+    """SHA-256 of anything that JSON can hold: equal parts, equal key."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def run_stage(
+    path: Path,
+    key: str,
+    compute: Callable[[], T],
+    pack: Callable[[T], Arrays],
+    unpack: Callable[[Arrays], T],
+) -> tuple[T, Record]:
+    """Return a stage's result, from disk if it was written with the same key.
+
+    Parameters
+    ----------
+    path : Path
+        The `.npz` file of the stage.
+    key : str
+        Says what the result is made from: input, settings, versions. A missing
+        or damaged file, or one with another key, is made again.
+    compute : callable
+        Makes the result.
+    pack, unpack : callable
+        Turn the result into named arrays, and back.
+
+    Returns
+    -------
+    result
+        What `compute` returned, now or then.
+    Record
+    """
+    stored = _load(path, key)
+    if stored is not None:
+        arrays, record = stored
+        return unpack(arrays), record
+    result, record = measure(compute)
+    text = json.dumps({"key": key, "record": asdict(record)})
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, stage=np.array(text), **pack(result))
+    return result, record
+
+
+def measure(compute: Callable[[], T]) -> tuple[T, Record]:
+    """Call `compute`; return its result, and what it took and warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NmfsyncWarning)
+        tracemalloc.start()
+        try:
+            start = time.perf_counter()
+            result = compute()
+            seconds = time.perf_counter() - start
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    ours = []
+    for warning in caught:
+        if issubclass(warning.category, NmfsyncWarning):
+            ours.append(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    return result, Record(seconds, peak / 1e6, ours)
+
+
+def _load(path: Path, key: str) -> tuple[Arrays, Record] | None:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            stage = json.loads(str(file["stage"]))
+            if stage["key"] != key:
+                return None
+            arrays = {name: file[name] for name in file.files if name != "stage"}
+            return arrays, Record(**stage["record"])
+    except Exception:  # whatever is wrong with the file, the remedy is to make it again
+        return None

@@ -1,0 +1,124 @@
+"""Synchronisation: from pairwise matches to matches that agree, by one of several methods."""
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from nmfsync.errors import NmfsyncError
+from nmfsync.matches import Matches, MultiMatching, PairwiseMatches
+from nmfsync.synchronisation.matchals import TooLargeError, matchals
+from nmfsync.synchronisation.matcheig import matcheig
+from nmfsync.synchronisation.nmfsync import nmfsync
+from nmfsync.synchronisation.spectral import spectral
+
+__all__ = ["METHODS", "TooLargeError", "check_arguments", "resolve_universe_size", "synchronise"]
+
+Method = Callable[..., Matches]
+
+# A method is called as method(matches, universe_size, theta, seed, **options).
+METHODS: dict[str, Method] = {
+    "nmfsync": nmfsync,
+    "spectral": spectral,
+    "matcheig": matcheig,
+    "matchals": matchals,
+}
+
+
+def synchronise(
+    matches: PairwiseMatches,
+    method: str = "nmfsync",
+    universe_size: int | str = "auto",
+    theta: float = 0.0,
+    seed: int = 0,
+    **options: Any,
+) -> Matches:
+    """Make pairwise matches agree with each other.
+
+    Same input and seed give the same bits, whatever the number of threads: the
+    linear algebra runs on one.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches
+    method : str
+        A name in `METHODS`: "nmfsync" and "spectral" give cycle-consistent
+        results, "matcheig" and "matchals" do not.
+    universe_size : int or "auto"
+        d, the number of different universe features to look for; see
+        `automatic_universe_size` for "auto". At most m are used.
+    theta : float
+        Pruning threshold of "nmfsync", in [0, 1]: larger keeps fewer, surer matches.
+    seed : int
+    **options
+        Further options of the method, as its own docstring says.
+
+    Returns
+    -------
+    MultiMatching or PairwiseMatches
+        Cycle-consistent or not, as the method promises.
+
+    Raises
+    ------
+    NmfsyncError
+        If the method or an option is unknown, or a value is out of range.
+
+    Examples
+    --------
+    >>> from nmfsync import synthetic
+    >>> W, W_gt, sizes = synthetic.generate(k=10, d=8, rho=0.7, sigma=0.2, seed=0)
+    >>> result = synchronise(PairwiseMatches(W, sizes), universe_size=8)
+    >>> bool((result.W != W_gt).nnz)
+    False
+    """
+    check_arguments(method, universe_size, theta, seed)
+    d = resolve_universe_size(universe_size, matches.sizes)
+    if matches.W.shape[0] == 0:
+        return MultiMatching([], matches.sizes)
+    for name in options:
+        if name not in inspect.signature(METHODS[method]).parameters:
+            raise NmfsyncError(f"{method} has no option {name!r}")
+    with threadpool_limits(1, user_api="blas"):
+        return METHODS[method](matches, d, theta, seed, **options)
+
+
+def resolve_universe_size(universe_size: int | str, sizes: Any) -> int:
+    """Return d as a number.
+
+    "auto" is twice the mean number of features of the images that have any, the
+    field's usual start (Maset et al. 2017). Never more than m.
+
+    Parameters
+    ----------
+    universe_size : int or "auto"
+    sizes : (k,) ints
+
+    Returns
+    -------
+    int
+
+    """
+    sizes = np.asarray(sizes)
+    m = int(sizes.sum())
+    if universe_size == "auto":
+        seen = sizes[sizes > 0]
+        return min(m, round(2 * seen.mean())) if len(seen) else 0
+    return min(m, int(universe_size))
+
+
+def check_arguments(method: str, universe_size: int | str, theta: float, seed: int) -> None:
+    """Raise NmfsyncError if `synchronise` cannot take these arguments."""
+    if method not in METHODS:
+        close = get_close_matches(method, METHODS, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(METHODS)}"
+        raise NmfsyncError(f"unknown method {method!r}: {hint}")
+    whole = isinstance(universe_size, int | np.integer) and universe_size >= 1
+    if universe_size != "auto" and not whole:
+        raise NmfsyncError(f"the universe size must be auto or at least 1, not {universe_size!r}")
+    if not 0 <= theta <= 1:
+        raise NmfsyncError(f"theta must lie between 0 and 1, not {theta}")
+    if seed < 0:
+        raise NmfsyncError(f"the seed must not be negative, not {seed}")

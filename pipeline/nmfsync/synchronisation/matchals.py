@@ -1,0 +1,137 @@
+"""MatchALS: synchronisation by low-rank matrix recovery."""
+
+from itertools import pairwise
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from nmfsync.errors import NmfsyncError
+from nmfsync.matches import PairwiseMatches
+from nmfsync.synchronisation.projection import greedy_one_to_one
+
+Float32Array = NDArray[np.float32]
+ALPHA = 50.0  # weight of the nuclear norm
+BETA = 0.1  # price of a match
+DENSE_ARRAYS = 8  # m × m arrays alive at once
+
+
+class TooLargeError(NmfsyncError):
+    """The problem does not fit into memory with this method."""
+
+
+def matchals(
+    matches: PairwiseMatches,
+    universe_size: int,
+    theta: float = 0.0,
+    seed: int = 0,
+    max_iterations: int = 1000,
+    tolerance: float = 5e-4,
+) -> PairwiseMatches:
+    """Synchronise by recovering a low-rank match matrix.
+
+    Minimises ⟨β − W, X⟩ + α‖X‖_* over X in [0, 1] with identity diagonal
+    blocks, by the alternating direction method of multipliers with X = ABᵀ, and
+    keeps the entries above ½ (best first, where several in a block compete for
+    one feature). The result is not cycle-consistent. Works on dense m × m
+    arrays.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches
+    universe_size : int
+        Not used: the authors take the rank min(m, 4·max m_i).
+    theta : float
+        Not used: the method has no pruning threshold.
+    seed : int
+        For the random start of A.
+    max_iterations : int
+    tolerance : float
+        Stops when the primal and the dual residual are both below.
+
+    Returns
+    -------
+    PairwiseMatches
+
+    Raises
+    ------
+    TooLargeError
+        If the dense arrays do not fit into memory.
+
+    References
+    ----------
+    Zhou, Zhu, Daniilidis: Multi-image matching via fast alternating
+    minimization. ICCV 2015.
+    """
+    sizes = matches.sizes
+    m = int(sizes.sum())
+    rank = int(min(m, 4 * sizes.max()))
+    _require_memory(m, rank)
+    X = _solve(matches, rank, seed, max_iterations, tolerance)
+    return _threshold(X, matches)
+
+
+def _solve(
+    matches: PairwiseMatches, rank: int, seed: int, max_iterations: int, tolerance: float
+) -> Float32Array:
+    """Run the ADMM; return the relaxed matches X, symmetrised.
+
+    Works in place throughout: fresh m × m arrays cost more time than the products.
+    """
+    m = matches.W.shape[0]
+    blocks = [slice(start, stop) for start, stop in pairwise(matches.offsets)]
+    X = matches.W.astype(np.float32).toarray()
+    np.fill_diagonal(X, 0)
+    reward = X - np.float32(BETA)  # W − β
+    Z, Y, spare, X_next = X.copy(), np.zeros_like(X), np.empty_like(X), np.empty_like(X)
+    mu = np.float32(64)
+    A = np.random.default_rng(seed).random((m, rank), dtype=np.float32)
+    identity = np.eye(rank, dtype=np.float32)
+    for _ in range(max_iterations):
+        target = np.subtract(reward, Y, out=spare)
+        target /= mu
+        target += Z
+        ridge = ALPHA / mu * identity
+        B = linalg.solve(A.T @ A + ridge, A.T @ target, assume_a="pos").T
+        A = linalg.solve(B.T @ B + ridge, (target @ B).T, assume_a="pos").T
+        np.matmul(A, B.T, out=X_next)
+        dual = mu * np.linalg.norm(np.subtract(X_next, X, out=X)) / m
+        X, X_next = X_next, X
+        np.divide(Y, mu, out=Z)
+        Z += X
+        for block in blocks:
+            Z[block, block] = np.eye(block.stop - block.start)
+        np.clip(Z, 0, 1, out=Z)
+        gap = np.subtract(X, Z, out=spare)
+        primal = np.linalg.norm(gap) / m
+        Y += np.multiply(gap, mu, out=gap)
+        if primal < tolerance and dual < tolerance:
+            break
+        if primal > 10 * dual:
+            mu *= 2
+        elif dual > 10 * primal:
+            mu /= 2
+    return (X + X.T) / 2
+
+
+def _threshold(X: Float32Array, matches: PairwiseMatches) -> PairwiseMatches:
+    """Keep entries above one half, at most one of a feature in every other image."""
+    image, k = matches.image_of, len(matches.sizes)
+    p, q = np.nonzero(X > 0.5)
+    above = image[p] < image[q]
+    p, q = p[above], q[above]
+    taken = greedy_one_to_one(p * k + image[q], q * k + image[p], X[p, q])
+    p, q = p[taken], q[taken]
+    upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=X.shape).tocsr()
+    return PairwiseMatches(upper + upper.T, matches.sizes)
+
+
+def _require_memory(m: int, rank: int) -> None:
+    needed = 4 * (DENSE_ARRAYS * m**2 + 6 * m * rank)
+    available = psutil.virtual_memory().available
+    if needed > 0.9 * available:
+        raise TooLargeError(
+            f"matchals needs about {needed / 1e9:,.1f} GB for {m:,} features, "
+            f"but {available / 1e9:,.1f} GB are free; use fewer features or another method"
+        )

@@ -1,0 +1,79 @@
+"""Spectral synchronisation of permutations, extended to partial matchings."""
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from nmfsync.matches import IntArray, MultiMatching, PairwiseMatches
+from nmfsync.synchronisation.eigen import top_eigenpairs
+
+FloatArray = NDArray[np.float64]
+MIN_CORRELATION = 0.5
+
+
+def spectral(
+    matches: PairwiseMatches, universe_size: int, theta: float = 0.0, seed: int = 0
+) -> MultiMatching:
+    """Synchronise by the leading eigenvectors of W.
+
+    The rows of the d leading eigenvectors, scaled to length 1, are the same for
+    features of one universe feature and orthogonal otherwise. If every image
+    has d features, each is assigned to the first image; otherwise the features,
+    in order, gather those of later images whose correlation is highest and
+    above 0.5.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches
+    universe_size : int
+        d, the number of eigenvectors.
+    theta : float
+        Not used: the method has no pruning threshold.
+    seed : int
+        For the start vectors of the eigensolver.
+
+    Returns
+    -------
+    MultiMatching
+
+    References
+    ----------
+    Pachauri, Kondor, Singh: Solving the multi-way matching problem by
+    permutation synchronization. NIPS 2013. Rounding for partial matchings:
+    Zhou, Zhu, Daniilidis: Multi-image matching via fast alternating
+    minimization. ICCV 2015.
+    """
+    sizes = matches.sizes
+    _, vectors = top_eigenpairs(matches.W, universe_size, by="algebraic", seed=seed)
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 1e-9)
+    if np.all(sizes == universe_size):
+        return MultiMatching(_assign_to_first_image(rows, len(sizes)), sizes)
+    return MultiMatching(_gather(rows, matches), sizes)
+
+
+def _assign_to_first_image(rows: FloatArray, k: int) -> IntArray:
+    """Permutation of every image's features that fits the first image best."""
+    blocks = rows.reshape(k, -1, rows.shape[1])
+    return np.concatenate(
+        [linear_sum_assignment(block @ blocks[0].T, maximize=True)[1] for block in blocks]
+    )
+
+
+def _gather(rows: FloatArray, matches: PairwiseMatches) -> IntArray:
+    """Let every free feature collect its best partner in every later image."""
+    offsets, image_of = matches.offsets, matches.image_of
+    universe = np.full(len(rows), -1)
+    for start, stop in pairwise(offsets):
+        correlations = rows[start:stop] @ rows[stop:].T
+        for p in start + np.flatnonzero(universe[start:stop] < 0):
+            universe[p] = p
+            correlation = correlations[p - start]
+            near = np.flatnonzero((correlation > MIN_CORRELATION) & (universe[stop:] < 0))
+            # Best first, ties to the lower index; then the first one of each image.
+            near = stop + near[np.argsort(-correlation[near], kind="stable")]
+            _, best = np.unique(image_of[near], return_index=True)
+            universe[near[best]] = p
+    return universe

@@ -1,0 +1,126 @@
+"""The types refuse what they do not promise, and keep what they hold."""
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given
+from scipy import sparse
+
+from nmfsync import MultiMatching, NmfsyncError, PairwiseMatches
+from nmfsync.matches import matches_from_arrays
+
+
+def matrix(m, *ones):
+    """Symmetric, with unit diagonal and ones at the given places."""
+    W = np.eye(m)
+    for p, q in ones:
+        W[p, q] = W[q, p] = 1
+    return W
+
+
+def test_diagonal_is_filled_in_and_zeros_are_dropped():
+    W = sparse.csr_array(([1.0, 1.0, 0.0], ([0, 2, 1], [2, 0, 2])), shape=(4, 4))
+    matches = PairwiseMatches(W, [2, 2])
+    assert matches.W.toarray().tolist() == matrix(4, (0, 2)).tolist()
+    assert matches.W.nnz == 6
+    assert matches.image_of.tolist() == [0, 0, 1, 1]
+    assert matches.offsets.tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("W", "sizes", "message"),
+    [
+        (np.ones((2, 3)), [1, 1], "must be square, not 2 × 3"),
+        (np.eye(4), [1, 2], "W is 4 × 4, but the sizes add up to 3"),
+        (np.eye(2), [], "sizes must be a list"),
+        (np.eye(2), [3, -1], "must not be negative: image 1 has -1"),
+        (np.eye(2), [0.5, 1.5], "sizes must be whole numbers"),
+        (np.diag([1, np.nan]), [1, 1], "NaN or infinite"),
+        (matrix(2, (0, 1)) * 2, [1, 1], "between 0 and 1"),
+        (-matrix(2, (0, 1)), [1, 1], "between 0 and 1"),
+        (matrix(3, (0, 1)), [2, 1], "features 0 and 1 match, but both are in image 0"),
+        (np.triu(matrix(3, (0, 2))), [2, 1], "not symmetric at features 0 and 2"),
+        (matrix(3, (0, 1), (0, 2)), [1, 2], "feature 0 has two matches in image 1"),
+    ],
+)
+def test_a_faulty_w_is_named(W, sizes, message):
+    with pytest.raises(NmfsyncError, match=message):
+        PairwiseMatches(W, sizes)
+
+
+def test_the_callers_matrix_is_not_changed():
+    W = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    PairwiseMatches(W, [1, 1])
+    assert W.toarray().tolist() == [[0, 1], [1, 0]]
+
+
+def test_universe_features_are_numbered_by_first_appearance():
+    matching = MultiMatching([7, 3, 3, 9], [2, 2])
+    assert matching.universe.tolist() == [0, 1, 1, 2]
+    assert matching.universe_size == 3
+    assert matching.W.toarray().tolist() == matrix(4, (1, 2)).tolist()
+
+
+def test_tracks_are_what_two_or_more_images_see():
+    """Images with 2, 1 and 2 features; universe feature 1 in all three, 2 in one only."""
+    matching = MultiMatching([0, 1, 1, 2, 1], [2, 1, 2])
+    assert [track.tolist() for track in matching.tracks()] == [[[0, 1], [1, 0], [2, 1]]]
+    assert MultiMatching([], [0, 0]).tracks() == []
+
+
+def test_two_features_of_an_image_cannot_share_a_universe_feature():
+    with pytest.raises(NmfsyncError, match="features 2 and 3 of image 1 share"):
+        MultiMatching([0, 1, 5, 5], [2, 2])
+    with pytest.raises(NmfsyncError, match=r"shape \(3,\), but the sizes add up to 4"):
+        MultiMatching([0, 1, 2], [2, 2])
+
+
+@given(strategies.pairwise_matches(weighted=True))
+def test_pairwise_matches_survive_their_arrays(matches):
+    again = matches_from_arrays(matches.arrays())
+    assert (again.W != matches.W).nnz == 0
+    assert again.sizes.tolist() == matches.sizes.tolist()
+
+
+@given(strategies.multi_matchings())
+def test_multi_matchings_survive_their_arrays(matching):
+    again = matches_from_arrays(matching.arrays())
+    assert again.universe.tolist() == matching.universe.tolist()
+    as_pairs = PairwiseMatches.from_arrays(matching.arrays())
+    assert (as_pairs.W != matching.W).nnz == 0
+
+
+def test_files_come_back_and_bad_ones_are_named(tmp_path):
+    matches = PairwiseMatches(matrix(3, (0, 2)), [2, 1])
+    matches.save(tmp_path / "matches.npz")
+    again = PairwiseMatches.load(tmp_path / "matches.npz")
+    assert (again.W != matches.W).nnz == 0
+    (tmp_path / "text.npz").write_text("not a matches file")
+    np.savez(tmp_path / "other.npz", data=[1.0])
+    np.savez(tmp_path / "torn.npz", data=[1.0], indices=[5], indptr=[0, 1], sizes=[1])
+    whole = (tmp_path / "matches.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    for name, message in {
+        "absent.npz": "no such file",
+        "text.npz": "not a matches file",
+        "cut.npz": "not a matches file",
+        "other.npz": "array 'indices.*' is missing",
+        "torn.npz": "not a CSR matrix",
+    }.items():
+        with pytest.raises(NmfsyncError, match=f"{name}: .*{message}"):
+            PairwiseMatches.load(tmp_path / name)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "matches.npz"
+    PairwiseMatches(np.eye(2), [1, 1]).save(path)
+    before = path.read_bytes()
+
+    def full_disk(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        PairwiseMatches(np.eye(3), [1, 2]).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,277 @@
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from skimage import data
+
+from nmfsync import matching
+from nmfsync.errors import NmfsyncError
+from nmfsync.features import Features, extract
+from nmfsync.matching import match
+
+
+def features(descriptors):
+    """Features with the given descriptors; short rows are padded with zeros."""
+    rows = np.zeros((len(descriptors), 128), np.uint8)
+    for row, values in zip(rows, descriptors, strict=True):
+        row[: len(values)] = values
+    n = len(rows)
+    zeros = np.zeros(n, np.float32)
+    return Features(np.zeros((n, 2), np.float32), rows, zeros, zeros, (10, 10), n, n)
+
+
+def on_a_line(*positions):
+    """Features whose descriptors have the distances of points on a line."""
+    return features([(position, 1) for position in positions])
+
+
+def random_features(rng, n, levels=256):
+    return features(rng.integers(0, levels, (n, 128)))
+
+
+def matched(matches):
+    """The pairs (p, q) with p < q, counted through all images."""
+    p, q = matches.W.nonzero()
+    return sorted((int(a), int(b)) for a, b in zip(p, q, strict=True) if a < b)
+
+
+def by_definition(collection, ratio=None):
+    """Mutual nearest neighbours pair by pair, as the docstring of `match` says."""
+    offsets = np.cumsum([0, *map(len, collection)])
+    found = []
+    for i in range(len(collection)):
+        for j in range(i + 1, len(collection)):
+            A, B = (collection[k].descriptors.astype(np.int64) for k in (i, j))
+            D = np.sqrt(((A[:, None] - B[None]) ** 2).sum(axis=2).astype(float))
+            D[~A.any(axis=1)] = D[:, ~B.any(axis=1)] = np.inf
+            for p, q in np.ndindex(D.shape):
+                if np.isinf(D[p, q]) or D[p].argmin() != q or D[:, q].argmin() != p:
+                    continue
+                others = np.concatenate([np.delete(D[p], q), np.delete(D[:, q], p)])
+                if ratio is None or D[p, q] < ratio * others.min(initial=np.inf):
+                    found.append((int(offsets[i] + p), int(offsets[j] + q)))
+    return sorted(found)
+
+
+def test_mutual_nearest_neighbours_by_hand():
+    #            a: 10  50  90     b: 52  12  60
+    # 10 and 12 choose each other, so do 50 and 52; 90 chooses 60, which chooses 50.
+    matches = match([on_a_line(10, 50, 90), on_a_line(52, 12, 60)])
+    assert matched(matches) == [(0, 4), (1, 3)]
+
+
+def test_values_are_one_and_w_is_symmetric_with_unit_diagonal():
+    W = match([on_a_line(10, 50, 90), on_a_line(52, 12, 60), on_a_line(11)]).W.toarray()
+    assert np.array_equal(W, W.T)
+    assert np.array_equal(np.diag(W), np.ones(7))
+    assert set(np.unique(W)) == {0.0, 1.0}
+
+
+def test_every_block_is_a_partial_permutation_and_diagonal_blocks_are_identities():
+    rng = np.random.default_rng(0)
+    collection = [random_features(rng, n, levels=3) for n in (20, 0, 31, 1, 25)]
+    matches = match(collection)
+    W = matches.W.toarray()
+    for i, (a, b) in enumerate(pairwise(matches.offsets)):
+        for j, (c, d) in enumerate(pairwise(matches.offsets)):
+            block = W[a:b, c:d]
+            if i == j:
+                assert np.array_equal(block, np.eye(b - a))
+            else:
+                assert (block.sum(axis=0) <= 1).all()
+                assert (block.sum(axis=1) <= 1).all()
+
+
+def test_ratio_is_of_distances_and_not_of_their_squares():
+    pair = [on_a_line(100), on_a_line(107, 110)]  # distances 7 and 10
+    assert matched(match(pair, ratio=0.75)) == [(0, 1)]
+    assert matched(match(pair, ratio=0.65)) == []  # 49 < 0.65 * 100
+
+
+def test_ratio_must_hold_in_both_directions():
+    # 100 to 107: its second in b is 100 away, but seen from 107 the second in a is 10 away.
+    pair = [on_a_line(100, 97), on_a_line(107, 200)]
+    assert matched(match(pair)) == [(0, 2)]
+    assert matched(match(pair, ratio=0.75)) == [(0, 2)]
+    assert matched(match(pair, ratio=0.65)) == []
+    assert matched(match(pair[::-1], ratio=0.65)) == []
+
+
+def test_ratio_on_a_three_by_three_matrix_by_hand():
+    # distances      b: 20   60   66
+    #        a:  10     10   50   56     nearest 20 of 10: 10/50 and back 10/38
+    #            58     38    2    8     nearest 60 of 58:  2/8  and back  2/20
+    #            80     60   20   14     nearest 66 of 80: 14/20, but 66 has 58 at 8
+    a, b = on_a_line(10, 58, 80), on_a_line(20, 60, 66)
+    assert matched(match([a, b])) == [(0, 3), (1, 4)]
+    assert matched(match([a, b], ratio=0.27)) == [(0, 3), (1, 4)]
+    assert matched(match([a, b], ratio=0.26)) == [(1, 4)]  # 10/38 = 0.263
+    assert matched(match([a, b], ratio=0.25)) == []  # 2/8 is not below 0.25
+
+
+def test_single_feature_passes_the_ratio_test():
+    assert matched(match([on_a_line(100), on_a_line(250)], ratio=0.5)) == [(0, 1)]
+
+
+def test_images_with_no_one_two_and_many_features():
+    rng = np.random.default_rng(1)
+    collection = [random_features(rng, n) for n in (0, 1, 2, 60, 0)]
+    for ratio in (None, 0.9):
+        matches = match(collection, ratio)
+        assert matches.sizes.tolist() == [0, 1, 2, 60, 0]
+        assert matched(matches) == by_definition(collection, ratio)
+
+
+@pytest.mark.parametrize("sizes", [[0], [3], [0, 0], [0, 0, 0]])
+def test_nothing_to_match_gives_the_unit_matrix(sizes):
+    rng = np.random.default_rng(2)
+    W = match([random_features(rng, n) for n in sizes]).W
+    assert np.array_equal(W.toarray(), np.eye(sum(sizes)))
+
+
+def test_no_images_is_an_error():
+    with pytest.raises(NmfsyncError):
+        match([])
+
+
+@pytest.mark.parametrize("ratio", [0, -0.5, 1.01, float("nan")])
+def test_ratio_out_of_range_is_an_error(ratio):
+    with pytest.raises(NmfsyncError, match="ratio must be"):
+        match([on_a_line(1), on_a_line(2)], ratio=ratio)
+
+
+def test_zero_descriptors_match_nothing_and_block_nothing():
+    zero = ()
+    a = features([zero, (100, 1), zero])
+    b = features([zero, (107, 1), zero, zero])
+    assert matched(match([a, b])) == [(1, 4)]
+    assert matched(match([a, b], ratio=0.5)) == [(1, 4)]  # zeros are no second nearest
+    assert matched(match([features([zero]), b])) == []
+
+
+def test_equal_distances_go_to_the_first_in_both_directions():
+    a, b = on_a_line(50, 50, 90), on_a_line(50, 50)
+    assert matched(match([a, b])) == [(0, 3)]
+    # 50 is as near to 40 as to 60, and takes the first.
+    assert matched(match([on_a_line(50), on_a_line(60, 40)])) == [(0, 1)]
+    assert matched(match([on_a_line(50), on_a_line(60, 40)], ratio=1)) == []
+
+
+def test_distances_of_the_largest_bytes_are_exact():
+    # Distances 0 and 1 as differences of sums near 2²⁴, where single precision ends.
+    brightest = np.full(128, 255)
+    nearly = brightest.copy()
+    nearly[77] = 254
+    assert matched(match([features([brightest]), features([nearly, brightest])])) == [(0, 2)]
+    assert matched(match([features([nearly]), features([brightest, nearly])])) == [(0, 2)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=6),
+    levels=st.sampled_from([2, 4, 256]),
+    length=st.sampled_from([1, 3, 128]),
+    ratio=st.sampled_from([None, 0.6, 1.0]),
+    budget=st.sampled_from([1, 7, 50, 10**6]),
+    seed=st.integers(0, 1000),
+)
+def test_agrees_with_the_definition_ties_included_for_any_block_size(
+    sizes, levels, length, ratio, budget, seed
+):
+    rng = np.random.default_rng(seed)
+    collection = [features(rng.integers(0, levels, (n, length))) for n in sizes]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_BUDGET", budget)
+        assert matched(match(collection, ratio)) == by_definition(collection, ratio)
+
+
+def test_order_of_images_does_not_matter():
+    rng = np.random.default_rng(3)
+    a, b = random_features(rng, 40), random_features(rng, 30)
+    there = {(p, q - 40) for p, q in matched(match([a, b]))}
+    back = {(q - 30, p) for p, q in matched(match([b, a]))}
+    assert there == back
+    assert there
+
+
+def test_distances_held_at_a_time_stay_within_the_budget(monkeypatch):
+    rng = np.random.default_rng(4)
+    collection = [random_features(rng, n) for n in (70, 3, 90, 5, 60)]
+    largest = 0
+    nearest = matching._nearest
+
+    def watched(D, *rest):
+        nonlocal largest
+        largest = max(largest, D.size)
+        return nearest(D, *rest)
+
+    monkeypatch.setattr(matching, "_nearest", watched)
+    monkeypatch.setattr(matching, "_BUDGET", 500)
+    match(collection)
+    assert 300 < largest <= 500
+
+
+def test_same_matches_for_any_number_of_threads():
+    code = (
+        "import sys, numpy as np; from nmfsync.features import Features;"
+        "from nmfsync.matching import match; rng = np.random.default_rng(0); z = np.zeros;"
+        "f = lambda n: Features(z((n, 2), 'f4'), rng.integers(0, 256, (n, 128), np.uint8),"
+        "    z(n, 'f4'), z(n, 'f4'), (9, 9), n, n);"
+        "W = match([f(n) for n in (300, 200, 250)], 0.99).W;"
+        "sys.stdout.buffer.write(W.data.tobytes() + W.indices.tobytes() + W.indptr.tobytes())"
+    )
+    runs = []
+    for threads in ("1", "2"):
+        variables = ("LOKY_MAX_CPU_COUNT", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        environment = os.environ | dict.fromkeys(variables, threads)
+        run = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, check=True
+        )
+        runs.append(run.stdout)
+    assert len(runs[0]) > 1000
+    assert runs[0] == runs[1]
+
+
+def untied_by_brute_force(a, b):
+    """OpenCV's mutual nearest neighbours, and which features have two nearest ones."""
+    A, B = a.descriptors.astype(np.float32), b.descriptors.astype(np.float32)
+    found = cv2.BFMatcher(cv2.NORM_L2, crossCheck=True).match(A, B)
+    squared = ((A[:, None].astype(np.int32) - B[None].astype(np.int32)) ** 2).sum(axis=2)
+    tied_a = (squared == squared.min(axis=1, keepdims=True)).sum(axis=1) > 1
+    tied_b = (squared == squared.min(axis=0, keepdims=True)).sum(axis=0) > 1
+    pairs = {(m.queryIdx, m.trainIdx) for m in found}
+    return pairs, tied_a, tied_b
+
+
+def check_against_brute_force(a, b):
+    theirs, tied_a, tied_b = untied_by_brute_force(a, b)
+    ours = {(p, q - len(a)) for p, q in matched(match([a, b]))}
+    assert all(tied_a[p] or tied_b[q] for p, q in ours ^ theirs)
+    assert len(ours & theirs) > 50
+
+
+def test_same_as_brute_force_cross_check_on_a_warped_photograph():
+    image = cv2.cvtColor(data.astronaut(), cv2.COLOR_RGB2GRAY)
+    H = np.array([[0.9, 0.15, 10], [-0.1, 0.85, 60], [1e-4, 5e-5, 1]])
+    warped = cv2.warpPerspective(image, H, (512, 512))
+    a, b = extract(image, limit=300), extract(warped, limit=300)
+    check_against_brute_force(a, b)
+    ours = np.array(matched(match([a, b], ratio=0.8))) - [0, len(a)]
+    moved = cv2.perspectiveTransform(a.xy[None, ours[:, 0]].astype(np.float64), H)[0]
+    right = np.linalg.norm(moved - b.xy[ours[:, 1]], axis=1) < 3
+    assert right.mean() > 0.95
+
+
+def test_same_as_brute_force_cross_check_on_graffiti():
+    folder = Path(os.environ.get("NMFSYNC_DATA", "")) / "graffiti" / "graf"
+    if not (folder / "img2.ppm").is_file():
+        pytest.skip("NMFSYNC_DATA does not name a folder with graffiti/graf")
+    a, b = (extract(folder / name, limit=500) for name in ("img1.ppm", "img2.ppm"))
+    check_against_brute_force(a, b)

@@ -1,0 +1,263 @@
+"""What every method promises, and what the paper and its reference code give."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from real_data import real_data
+from scipy import io, sparse
+
+from nmfsync import (
+    METHODS,
+    MultiMatching,
+    NmfsyncError,
+    NmfsyncWarning,
+    PairwiseMatches,
+    evaluation,
+    synchronise,
+    synthetic,
+)
+from nmfsync.synchronisation import resolve_universe_size
+from nmfsync.synchronisation.matchals import TooLargeError, _require_memory
+from nmfsync.synchronisation.nmf import factorise
+
+CONSISTENT = ["nmfsync", "spectral"]
+VARIANTS = [
+    {},
+    {"initialisation": "spectral"},
+    {"factor": "H"},
+    {"factor": "symmetric"},
+]
+
+
+@pytest.fixture(autouse=True)
+def _small_universes_are_allowed():
+    """Random d may be too small, on purpose; the warning has a test of its own."""
+    warnings.filterwarnings("ignore", "universe size", NmfsyncWarning)
+
+
+def same(A, B) -> bool:
+    return A.shape == B.shape and (A != B).nnz == 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=25, deadline=None)
+@given(
+    matches=strategies.pairwise_matches(),
+    d=st.one_of(st.just("auto"), st.integers(1, 12)),
+    theta=st.sampled_from([0.0, 0.4]),
+)
+def test_every_result_is_valid(method, matches, d, theta):
+    result = synchronise(matches, method, d, theta)
+    # The classes check the rest: at most one match of a feature in every other
+    # image, at most one feature of an image for every universe feature.
+    PairwiseMatches(result.W, matches.sizes)
+    assert result.W.shape == matches.W.shape
+    assert result.cycle_consistent == (method in CONSISTENT or not matches.sizes.sum())
+
+
+@pytest.mark.parametrize("method", CONSISTENT)
+@settings(max_examples=50, deadline=None)
+@given(matches=strategies.pairwise_matches(weighted=True), d=st.integers(1, 12))
+def test_consistent_methods_are_consistent(method, matches, d):
+    result = synchronise(matches, method, d)
+    assert same(result.W, result.U @ result.U.T)
+    assert result.U.sum(axis=1).tolist() == [1] * len(result.universe)
+    in_image = np.column_stack([matches.image_of, result.universe])
+    assert len(np.unique(in_image, axis=0)) == len(in_image)
+    assert evaluation.cycle_error(result.W, matches.sizes) == 0.0
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+@settings(max_examples=15, deadline=None)
+@given(matches=strategies.pairwise_matches(), d=st.integers(1, 12))
+def test_variants_of_nmfsync_are_consistent(options, matches, d):
+    result = synchronise(matches, "nmfsync", d, **options)
+    assert evaluation.cycle_error(result.W, matches.sizes) == 0.0
+
+
+@pytest.mark.parametrize("method", ["nmfsync", "spectral", "matcheig"])
+@settings(max_examples=50, deadline=None)
+@given(truth=strategies.multi_matchings(), seed=st.integers(0, 2**16), data=st.data())
+def test_noise_free_matches_come_back_whatever_the_order(method, truth, seed, data):
+    """With the true d; images and the features inside them in any order."""
+    images = data.draw(st.permutations(range(len(truth.sizes))))
+    rng = np.random.default_rng(seed)
+    order = np.concatenate(
+        [truth.offsets[i] + rng.permutation(truth.sizes[i]) for i in images]
+    ).astype(int)
+    shuffled = MultiMatching(truth.universe[order], truth.sizes[list(images)])
+    if not len(order):
+        return
+    matches = PairwiseMatches(shuffled.W, shuffled.sizes)
+    result = synchronise(matches, method, truth.universe_size, seed=seed)
+    assert same(result.W, shuffled.W)
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_variants_of_nmfsync_keep_noise_free_matches(options):
+    W, _, sizes = synthetic.generate(k=8, d=10, rho=0.6, sigma=0.0, seed=1)
+    assert same(synchronise(PairwiseMatches(W, sizes), "nmfsync", 10, **options).W, W)
+
+
+def test_matchals_keeps_noise_free_matches():
+    W, _, sizes = synthetic.generate(k=8, d=10, rho=0.6, sigma=0.0, seed=1)
+    assert same(synchronise(PairwiseMatches(W, sizes), "matchals", 10).W, W)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_same_seed_same_bits(method):
+    W, _, sizes = synthetic.generate(k=10, d=12, rho=0.6, sigma=0.6, seed=3)
+    first, second = (synchronise(PairwiseMatches(W, sizes), method, 12, seed=5) for _ in range(2))
+    assert first.arrays().keys() == second.arrays().keys()
+    for name, array in first.arrays().items():
+        assert array.tobytes() == second.arrays()[name].tobytes()
+
+
+# (k, d, rho, sigma), and the mean gt-errors of an independent implementation and
+# of the authors' MATLAB codes on 20 instances: nmfsync with theta 0 and 0.4,
+# spectral, matcheig (greedy, t = 0.25), matchals.
+REFERENCE = [
+    ((30, 20, 0.6, 0.4), {"nmfsync": 0.0, "nmfsync 0.4": 1.6, "spectral": 1.2, "matcheig": 1.2}),
+    ((30, 20, 0.6, 0.6), {"nmfsync": 10.2, "nmfsync 0.4": 26.7, "spectral": 22.7, "matcheig": 22.5}),
+    ((20, 20, 0.5, 0.5), {"nmfsync": 13.8, "nmfsync 0.4": 14.5, "spectral": 19.4, "matcheig": 16.7}),
+    ((10, 20, 0.6, 0.4), {"nmfsync": 12.5, "nmfsync 0.4": 11.4, "spectral": 15.8, "matcheig": 13.7}),
+    ((30, 20, 0.6, 0.7), {"nmfsync": 38.8, "nmfsync 0.4": 46.0, "spectral": 55.8, "matcheig": 48.5}),
+]  # fmt: skip
+MATCHALS_REFERENCE = [0.0, 9.4, 8.3, 8.6, 31.2]
+
+
+def gt_errors(method: str, case: tuple, theta: float = 0.0) -> np.ndarray:
+    errors = []
+    for seed in range(20):
+        W, W_gt, sizes = synthetic.generate(*case, seed=seed)
+        result = synchronise(PairwiseMatches(W, sizes), method, case[1], theta)
+        errors.append(evaluation.gt_error(result.W, W_gt))
+        if method in CONSISTENT:
+            assert evaluation.cycle_error(result.W, sizes) == 0.0
+    return np.array(errors)
+
+
+def assert_agrees(errors: np.ndarray, reference: float) -> None:
+    """Two means over 20 instances each differ by sampling and by rounding to one decimal."""
+    standard_error = errors.std(ddof=1) / np.sqrt(len(errors))
+    assert abs(errors.mean() - reference) <= 2 * standard_error + 0.1
+
+
+@pytest.mark.parametrize(("case", "expected"), REFERENCE)
+def test_reference_table(case, expected):
+    for name, reference in expected.items():
+        method, _, theta = name.partition(" ")
+        assert_agrees(gt_errors(method, case, float(theta or 0)), reference)
+
+
+@pytest.mark.parametrize(
+    ("case", "reference"),
+    [
+        pytest.param(case, error, marks=[pytest.mark.benchmark] if case[3] > 0.6 else [])
+        for (case, _), error in zip(REFERENCE, MATCHALS_REFERENCE, strict=True)
+    ],
+)
+def test_reference_table_matchals(case, reference):
+    assert_agrees(gt_errors("matchals", case), reference)
+
+
+def test_authors_demo_instance():
+    """Their own code under Octave: f-score .76325 -> .9942, cycle-error 1.2223 -> 0."""
+    demo = io.loadmat(real_data("landmarks/nmfsync/demo_data.mat"))
+    sizes = demo["dimVector"].ravel().astype(int)
+    result = synchronise(PairwiseMatches(demo["Wnoisy"], sizes), "nmfsync", 50)
+    assert evaluation.f_score(demo["Wnoisy"], demo["W_gt"]) == pytest.approx(0.76325, abs=1e-5)
+    assert evaluation.cycle_error(demo["Wnoisy"], sizes) == pytest.approx(1.2223, abs=1e-4)
+    assert evaluation.f_score(result.W, demo["W_gt"]) == pytest.approx(0.9942, abs=1e-4)
+    assert evaluation.cycle_error(result.W, sizes) == 0.0
+
+
+def test_more_updates_fit_better():
+    """The published rule stops early on sparse 0/1 matrices: going on lowers the residual."""
+    W, _, sizes = synthetic.generate(k=30, d=20, rho=0.6, sigma=0.6, seed=0)
+    V = np.random.default_rng(0).random((W.shape[0], 20)) / 10
+    residuals = [
+        np.linalg.norm(W.toarray() - V_n @ G_n.T)
+        for V_n, G_n in (factorise(W, V, n, tolerance=0) for n in (0, 1, 5, 50))
+    ]
+    assert residuals == sorted(residuals, reverse=True)
+    assert len(set(residuals)) == 4
+
+
+def test_balanced_factors_have_equal_norms():
+    W, _, _ = synthetic.generate(k=6, d=5, rho=0.8, sigma=0.3, seed=0)
+    V = np.random.default_rng(0).random((W.shape[0], 5))
+    V[:, 2] = 0
+    V, G = factorise(W, V)
+    np.testing.assert_allclose(np.linalg.norm(V, axis=0), np.linalg.norm(G, axis=0))
+    assert not V[:, 2].any()
+
+
+def test_theta_prunes_what_fits_badly():
+    """Feature 5 of image 2 agrees with image 0 only: a stricter theta drops it."""
+    W, _, sizes = synthetic.generate(k=12, d=10, rho=0.7, sigma=0.6, seed=2)
+    matches = PairwiseMatches(W, sizes)
+    counts = [synchronise(matches, "nmfsync", 10, theta).W.nnz for theta in (0, 0.3, 0.6, 1)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+
+
+def test_surplus_features_stay_alone():
+    """Three features in an image, but d = 2: one of them gets no partner."""
+    truth = MultiMatching([0, 1, 2, 0, 1, 2, 0, 1, 2], [3, 3, 3])
+    with pytest.warns(NmfsyncWarning, match="universe size 2 is too small: 3 of 9"):
+        result = synchronise(PairwiseMatches(truth.W, truth.sizes), "nmfsync", 2)
+    assert result.universe.tolist() == [0, 1, 2, 0, 1, 3, 0, 1, 4]
+
+
+def test_universe_size_auto_is_twice_the_mean():
+    assert resolve_universe_size("auto", [3, 0, 4]) == 7
+    assert resolve_universe_size("auto", [4]) == 4  # never more than m
+    assert resolve_universe_size(99, [3, 0, 4]) == 7
+    assert resolve_universe_size("auto", [0, 0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "nmfsink"}, "did you mean nmfsync"),
+        ({"method": "xyz"}, "known are nmfsync, spectral"),
+        ({"theta": -0.1}, "theta must lie between 0 and 1"),
+        ({"theta": float("nan")}, "theta must lie between 0 and 1"),
+        ({"universe_size": 0}, "universe size must be auto or at least 1"),
+        ({"universe_size": 2.5}, "universe size must be auto or at least 1"),
+        ({"universe_size": "many"}, "universe size must be auto or at least 1"),
+        ({"seed": -1}, "seed must not be negative"),
+        ({"factor": "U"}, "factor must be V, H or symmetric"),
+        ({"initialisation": "random"}, "initialisation must be rotation or spectral"),
+        ({"speed": 9}, "nmfsync has no option 'speed'"),
+    ],
+)
+def test_bad_arguments_get_one_clear_line(arguments, message):
+    matches = PairwiseMatches(sparse.eye_array(4), [2, 2])
+    with pytest.raises(NmfsyncError, match=message):
+        synchronise(matches, **{"method": "nmfsync", **arguments})
+
+
+def test_matchals_refuses_what_does_not_fit():
+    with pytest.raises(TooLargeError, match="matchals needs about .* GB for 10,000,000 features"):
+        _require_memory(m=10**7, rank=100)
+
+
+@pytest.mark.skipif("NMFSYNC_DATA" not in os.environ, reason="NMFSYNC_DATA is not set")
+@pytest.mark.parametrize("frames", [10, 40])
+def test_house_recovers_from_wrong_matches(frames):
+    house = io.loadmat(real_data("landmarks/house/house_sync_data.mat"))
+    m = 30 * frames
+    W = sparse.csr_array(house["Wnoise"])[:m, :m]
+    matches = PairwiseMatches(W, [30] * frames)
+    truth = MultiMatching(np.tile(np.arange(30), frames), matches.sizes)
+    before = evaluation.f_score(W, truth.W)
+    for method in CONSISTENT:
+        result = synchronise(matches, method, 30)
+        assert evaluation.f_score(result.W, truth.W) >= before
