@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from nmfsync.synchronisation import METHODS, synchronise
 
 app = typer.Typer(
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -53,12 +55,30 @@ Universe = Annotated[
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", metavar="S")]
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(version("nmfsync"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def run(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TARGET]...",
+            metavar="TARGET",
             help="A data set (graffiti), one of its scenes (graffiti/graf), or a folder of "
             "images. Without any: the sample that ships with the program.",
         ),
@@ -162,7 +182,8 @@ def _run_all(
             for name in names:
                 finished(name, _run_one(name, settings, out, data, _advance(bar, name)))
         else:
-            work = (delayed(_run_one)(name, settings, out, data) for name in names)
+            here = Path.cwd()
+            work = (delayed(_run_elsewhere)(here, name, settings, out, data) for name in names)
             results = Parallel(n_jobs=jobs, return_as="generator")(work)
             for name, result in zip(names, results, strict=True):
                 finished(name, result)
@@ -185,6 +206,12 @@ def _run_one(
         return _reason(error)
 
 
+def _run_elsewhere(folder: Path, *arguments: Any) -> SceneEvaluation | str:
+    """Run one scene in another process, which may have started in another folder."""
+    os.chdir(folder)
+    return _run_one(*arguments)
+
+
 def _advance(bar: Any, name: str) -> Callable[[str], None]:
     """Show the step that starts, and count the one that ended."""
 
@@ -204,7 +231,8 @@ def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> No
     )
     table.add_column("method")
     for heading in (
-        "consistent", "matches", "FCM 1 %", "precision 1 %", "cycle-error", "seconds", "MB",
+        "cycle-\nconsistent", "matches", "FCM\n1 %", "precision\n1 %", "cycle-\nerror",
+        "seconds", "MB",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for method, figures in evaluation.methods.items():
@@ -246,8 +274,8 @@ def data_fetch(
     data: Data = None,
 ) -> None:
     """Download a data set, check it, and say where it lies."""
-    catalogue.fetch(name, data)
-    typer.echo(f"{name} is complete; data lie in {data or catalogue.cache_folder()}")
+    for folder in catalogue.fetch(name, data):
+        typer.echo(f"complete: {folder}")
 
 
 @data_app.command("verify")
@@ -297,7 +325,9 @@ def synchronise_file(
     """
     if out.suffix != ".npz":
         raise NmfsyncError(f"{out}: the name must end in .npz")
-    if out.exists() and (not force or out.samefile(file)):
+    if out.resolve() == file.resolve():
+        raise NmfsyncError(f"{out}: is the input itself; name another file")
+    if out.exists() and not force:
         raise NmfsyncError(f"{out}: exists already; name another file, or use --force")
     matches = PairwiseMatches.load(file)
     with _warnings_as_lines():

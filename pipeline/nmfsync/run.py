@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import platform
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmfsync.catalogue import datasets, load_scene
-from nmfsync.errors import NmfsyncError
+from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.evaluation import SceneEvaluation, evaluate
 from nmfsync.features import Features, extract_all, pack_features, unpack_features
 from nmfsync.files import atomic_write
@@ -200,11 +201,18 @@ def _match_images(
     matches, records["input"] = run_stage(
         folder / "matches.npz",
         key,
-        lambda: match(features, settings.ratio, progress=bars),
+        lambda: _match(features, settings.ratio, bars),
         PairwiseMatches.arrays,
         PairwiseMatches.from_arrays,
     )
     return key, features, matches, records
+
+
+def _match(features: Sequence[Features], ratio: float | None, bars: bool) -> PairwiseMatches:
+    matches = match(features, ratio, progress=bars)
+    if matches.W.nnz == matches.W.shape[0]:
+        warnings.warn("no two images have a match", NmfsyncWarning, stacklevel=2)
+    return matches
 
 
 def _synchronise(

@@ -294,7 +294,7 @@ def track_counts(matches: Matches) -> TrackCounts:
     k = len(matches.sizes)
     size = np.bincount(label, minlength=1)
     views = np.bincount(np.unique(label * np.int64(k) + matches.image_of) // k, minlength=len(size))
-    consistent = size >= views
+    consistent = size == views
     return TrackCounts(
         lengths=np.sort(size[consistent & (size > 1)]),
         lost=int(size[~consistent].sum()),

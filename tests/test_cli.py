@@ -1,0 +1,252 @@
+"""The command line: every command once, and every mistake in one line."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from nmfsync import PairwiseMatches, synthetic
+
+QUICK = ("--methods", "nmfsync", "--features", "60")
+
+
+@pytest.fixture(autouse=True)
+def _without_real_data(monkeypatch, tmp_path):
+    """No data set is at hand but the sample, and none can be downloaded."""
+    monkeypatch.delenv("NMFSYNC_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def assert_one_line(outcome, message, code=1):
+    assert outcome.code == code
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("run",), ("data",), ("data", "list"), ("data", "fetch"), ("data", "verify"),
+              ("data", "path"), ("synchronise",)],
+)  # fmt: skip
+def test_every_help_says_what_the_command_does(nmfsync_command, words):
+    outcome = nmfsync_command(*words, "--help")
+    assert outcome.code == 0
+    assert "Usage:" in outcome.out
+    assert len(outcome.out.splitlines()) > 5
+
+
+def test_python_m_is_the_same_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "nmfsync", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "0.1.0"
+
+
+def test_run_of_the_sample(nmfsync_command):
+    outcome = nmfsync_command("run", *QUICK)
+    assert outcome.code == 0
+    for line in ("sample/astronaut: 8 images", "│ nmfsync", "outputs/sample/report.html"):
+        assert line in outcome.out
+    for name in ("report.html", "evaluation.csv", "astronaut/evaluation.json"):
+        assert Path("outputs/sample", name).is_file()
+
+
+def test_run_of_several_targets_at_once(nmfsync_command, photographs):
+    outcome = nmfsync_command("run", "sample", photographs, *QUICK, "--jobs", 2, "--out", "here")
+    assert outcome.code == 0
+    assert Path("here/sample/astronaut/report.html").is_file()
+    assert Path("here/images", photographs.name, "report.html").is_file()
+
+
+def test_number_of_jobs_changes_no_result(nmfsync_command, photographs):
+    results = []
+    for jobs in (1, 2):
+        nmfsync_command("run", "sample", photographs, *QUICK, "--jobs", jobs, "--out", f"j{jobs}")
+        results.append(Path(f"j{jobs}/sample/astronaut/tracks.csv").read_bytes())
+    assert results[0] == results[1]
+
+
+def write_images(folder, *names):
+    Path(folder).mkdir()
+    for name in names:
+        noise = np.random.default_rng(0).integers(0, 255, (60, 60), dtype=np.uint8)
+        cv2.imwrite(str(Path(folder, name)), noise)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["grafiti"], "did you mean graffiti?"),
+        (["graffiti/grf"], "did you mean graffiti/graf?"),
+        (["nowhere/at/all"], "no data set, scene or folder 'nowhere/at/all'"),
+        (["empty"], "empty: no images found; at least two are needed"),
+        (["one"], "one: only one image found; at least two are needed"),
+        (["sample", "--methods", "nmfsink"], "did you mean nmfsync?"),
+        (["sample", "--methods", ","], "no method given"),
+        (["sample", "--theta", "1.5"], "theta must lie between 0 and 1, not 1.5"),
+        (["sample", "--universe", "0"], "universe size must be auto or at least 1, not 0"),
+        (["sample", "--universe", "lots"], "--universe must be a whole number or auto"),
+        (["sample", "--features", "0"], "number of features must be at least 1, not 0"),
+        (["sample", "--ratio", "2"], "ratio must lie between 0 and 1, not 2.0"),
+        (["sample", "--seed", "-1"], "seed must not be negative, not -1"),
+        (["gap"], "H1to3p: no such file, but its image is there"),
+        (["singular"], "H1to2p: the homography is singular or not finite"),
+        (["cut"], "is damaged or incomplete"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(nmfsync_command, arguments, message):
+    write_images("empty")
+    write_images("one", "a.png")
+    write_images("gap", "img1.png", "img2.png", "img3.png")
+    Path("gap/H1to2p").write_text("1 0 0\n0 1 0\n0 0 1\n")
+    write_images("singular", "img1.png", "img2.png")
+    Path("singular/H1to2p").write_text("1 2 0\n2 4 0\n0 0 1\n")
+    write_images("cut", "a.png", "b.png")
+    Path("cut/b.png").write_bytes(Path("cut/b.png").read_bytes()[:1500])
+    outcome = nmfsync_command("run", *arguments)
+    assert_one_line(outcome, message)
+    assert not list(Path().glob("outputs/**/*.*"))
+
+
+def test_unknown_option_is_a_usage_error(nmfsync_command):
+    outcome = nmfsync_command("run", "--option", "1")
+    assert outcome.code == 2
+    assert "No such option" in outcome.err
+
+
+def test_one_bad_scene_does_not_stop_the_others(nmfsync_command, photographs):
+    write_images("one", "a.png")
+    outcome = nmfsync_command("run", "one", photographs, *QUICK)
+    assert_one_line(outcome, "one: only one image found")
+    assert Path("outputs/images", photographs.name, "report.html").is_file()
+
+
+def test_images_of_every_kind(nmfsync_command, photographs):
+    """Names outside ASCII, EXIF orientation, 16 bits, gray, alpha, upper-case endings."""
+    folder = Path("Bilder älter 写真")
+    folder.mkdir()
+    image = Image.open(photographs / "view0.png")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image.save(folder / "été.JPG", exif=exif)
+    image.convert("L").save(folder / "gray.pgm")
+    image.convert("RGBA").save(folder / "alpha.png")
+    deep = cv2.imread(str(photographs / "view1.png"), cv2.IMREAD_GRAYSCALE).astype(np.uint16) * 257
+    cv2.imwrite(str(folder / "deep.png"), deep)
+    (folder / ".DS_Store").write_bytes(b"\0")
+    (folder / "notes.txt").write_text("not an image")
+    outcome = nmfsync_command("run", folder, *QUICK)
+    assert outcome.code == 0
+    assert "4 images" in outcome.out
+    assert "Warning" not in outcome.out
+
+
+def test_output_that_cannot_be_written(nmfsync_command, photographs):
+    Path("file").write_text("I am no folder")
+    outcome = nmfsync_command("run", photographs, *QUICK, "--out", "file/inside")
+    assert_one_line(outcome, "Not a directory")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_output(nmfsync_command, photographs):
+    Path("fixed").mkdir(mode=0o500)
+    outcome = nmfsync_command("run", photographs, *QUICK, "--out", "fixed")
+    assert_one_line(outcome, "Permission denied")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits file sizes as Linux does")
+def test_full_disk_leaves_no_partial_file(photographs):
+    """No file may grow beyond 40 kB: the stages fit, the pictures do not."""
+
+    def limit():
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "nmfsync", "run", str(photographs), *QUICK],
+        capture_output=True, text=True, check=False, preexec_fn=limit,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    left = [path for path in Path("outputs").rglob("*") if path.is_file()]
+    assert left
+    assert not [path for path in left if path.name.startswith(".")]
+    assert not [path for path in left if path.suffix == ".png" and cv2.imread(str(path)) is None]
+
+
+def test_offline_download_says_what_to_do(nmfsync_command, monkeypatch):
+    monkeypatch.setattr("nmfsync.catalogue.RETRY_WAITS", ())
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nobody answers there
+    outcome = nmfsync_command("run", "graffiti/graf", *QUICK)
+    assert outcome.code == 1
+    assert "graffiti/graf could not be downloaded" in outcome.err
+    assert "graf.tar.gz" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_data_commands(nmfsync_command, tmp_path):
+    listing = nmfsync_command("data", "list").out
+    assert "graffiti" in listing
+    assert "bark, bikes, boat, graf, leuven, trees, ubc, wall" in listing
+    assert nmfsync_command("data", "path").out.strip().startswith(str(tmp_path / "cache"))
+    verified = nmfsync_command("data", "verify", "sample")
+    assert verified.code == 0
+    assert "img1.jpg" in verified.out
+    missing = nmfsync_command("data", "verify", "graffiti/graf")
+    assert_one_line(missing, "files of graffiti/graf are missing or differ")
+    assert nmfsync_command("data", "fetch", "sample").code == 0  # is there already
+    assert_one_line(nmfsync_command("data", "fetch", "graf"), "no data set, scene or folder 'graf'")
+
+
+@pytest.fixture
+def matches_file() -> Path:
+    W, _, sizes = synthetic.generate(k=6, d=8, rho=0.8, sigma=0.3, seed=0)
+    PairwiseMatches(W, sizes).save("matches.npz")
+    return Path("matches.npz")
+
+
+def test_synchronise_your_own_matches(nmfsync_command, matches_file):
+    outcome = nmfsync_command("synchronise", matches_file, "-o", "out.npz", "--universe", "8")
+    assert outcome.code == 0
+    assert "kept" in outcome.out
+    before, after = PairwiseMatches.load(matches_file), PairwiseMatches.load("out.npz")
+    assert after.sizes.tolist() == before.sizes.tolist()
+    with np.load("out.npz") as file:
+        assert len(file["universe"]) == before.sizes.sum()
+
+
+def test_synchronise_overwrites_only_when_told(nmfsync_command, matches_file):
+    Path("out.npz").write_text("precious")
+    outcome = nmfsync_command("synchronise", matches_file, "-o", "out.npz")
+    assert_one_line(outcome, "out.npz: exists already")
+    assert Path("out.npz").read_text() == "precious"
+    assert nmfsync_command("synchronise", matches_file, "-o", "out.npz", "--force").code == 0
+    outcome = nmfsync_command("synchronise", matches_file, "-o", matches_file, "--force")
+    assert_one_line(outcome, "is the input itself")
+
+
+def test_synchronise_names_what_is_wrong(nmfsync_command, matches_file):
+    Path("text.npz").write_text("hello")
+    np.savez("odd.npz", data=[1.0], indices=[1], indptr=[0, 1, 1], sizes=[2])
+    np.savez("sizes.npz", data=[], indices=[], indptr=[0, 0, 0], sizes=[2, 3])
+    cases = [
+        (["absent.npz", "-o", "out.npz"], "absent.npz: no such file"),
+        (["text.npz", "-o", "out.npz"], "text.npz: not a matches file"),
+        (["odd.npz", "-o", "out.npz"], "odd.npz: features 0 and 1 match, but both are in image 0"),
+        (["sizes.npz", "-o", "out.npz"], "W is 2 × 2, but the sizes add up to 5"),
+        ([matches_file, "-o", "out.txt"], "must end in .npz"),
+        ([matches_file, "-o", "out.npz", "--method", "x"], "unknown method 'x'"),
+    ]
+    for arguments, message in cases:
+        assert_one_line(nmfsync_command("synchronise", *arguments), message)
+    assert not Path("out.npz").exists()

@@ -1,0 +1,232 @@
+"""The whole way of a scene, and what a second run makes of the first."""
+
+import csv
+import json
+import shutil
+
+import cv2
+import numpy as np
+import pytest
+from real_data import real_data
+
+from nmfsync import NmfsyncError, NmfsyncWarning, Settings, run, run_scene
+from nmfsync.stages import key_of, measure, run_stage
+
+QUICK = Settings(methods=("nmfsync", "spectral"), features=60)
+OUTPUTS = {
+    "evaluation.json", "fcm.png", "overlay-1-2.png", "overlay-tracks.png", "report.html",
+    "tracks.csv",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """Run the sample once; return its evaluation and its folder."""
+    out = tmp_path_factory.mktemp("outputs")
+    return run_scene("sample/astronaut", QUICK, out), out / "sample/astronaut"
+
+
+def test_sample_writes_everything(sample):
+    evaluation, folder = sample
+    assert {path.name for path in folder.iterdir()} >= OUTPUTS
+    assert not [path for path in folder.rglob(".*")]  # no temporary file is left
+    stored = json.loads((folder / "evaluation.json").read_text())
+    assert stored == evaluation.to_dict()
+    assert set(stored) >= {
+        "scene", "images", "features", "sizes", "universe_size", "truth", "settings", "methods",
+    }  # fmt: skip
+    assert list(stored["methods"]) == ["input", "nmfsync", "spectral"]
+    assert stored["features"] == sum(stored["sizes"])
+    assert stored["truth"] == "homographies"
+    assert stored["settings"]["theta"] == 0.4  # the paper's for planar scenes
+    for figures in stored["methods"].values():
+        assert 0 < figures["fcm"]["0.01"] <= figures["fcm"]["0.05"] <= 1
+        assert 0 < figures["precision"]["0.01"] <= 1
+        assert figures["seconds"] > 0
+        assert figures["peak_memory_mb"] > 0
+
+
+def test_sample_becomes_consistent_and_more_precise(sample):
+    methods = sample[0].methods
+    for method in ("nmfsync", "spectral"):
+        assert methods[method].cycle_error == 0.0
+        assert methods[method].cycle_consistent
+        assert methods[method].precision["0.01"] > methods["input"].precision["0.01"]
+    assert methods["input"].cycle_error > 0
+
+
+def test_tracks_show_at_most_one_feature_of_an_image(sample):
+    evaluation, folder = sample
+    with (folder / "tracks.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["track", "image", "feature", "x", "y"]
+    seen = [(row["track"], row["image"]) for row in rows]
+    assert len(seen) == len(set(seen))
+    lengths = np.bincount([int(row["track"]) for row in rows])
+    assert lengths.min() >= 2
+    assert (lengths * (lengths - 1) // 2).sum() == evaluation.methods["nmfsync"].matchings
+
+
+def copy_of(sample, tmp_path):
+    shutil.copytree(sample[1], tmp_path / "sample/astronaut")
+    return tmp_path
+
+
+def computed(monkeypatch) -> list[str]:
+    """Record which stages are computed from here on."""
+    names = []
+    for name in ("extract_all", "match", "synchronise"):
+        original = getattr(run, name)
+
+        def spy(*args, name=name, original=original, **kwargs):
+            names.append(name)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(run, name, spy)
+    return names
+
+
+def test_second_run_computes_nothing_and_says_the_same(sample, tmp_path, monkeypatch):
+    out = copy_of(sample, tmp_path)
+    names = computed(monkeypatch)
+    assert run_scene("sample/astronaut", QUICK, out) == sample[0]
+    assert names == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"features": 50}, ["extract_all", "match", "synchronise", "synchronise"]),
+        ({"ratio": 0.9}, ["match", "synchronise", "synchronise"]),
+        ({"theta": 0.1}, ["synchronise", "synchronise"]),
+        ({"methods": ("nmfsync", "matcheig")}, ["synchronise"]),
+    ],
+)
+def test_a_changed_setting_redoes_what_depends_on_it(
+    sample, tmp_path, monkeypatch, changed, expected
+):
+    out = copy_of(sample, tmp_path)
+    names = computed(monkeypatch)
+    settings = Settings(**{"methods": QUICK.methods, "features": 60, **changed})
+    run_scene("sample/astronaut", settings, out)
+    assert names == expected
+
+
+def test_a_damaged_stage_is_made_again(sample, tmp_path, monkeypatch):
+    out = copy_of(sample, tmp_path)
+    stage = out / "sample/astronaut/stages/matches.npz"
+    stage.write_bytes(stage.read_bytes()[:1000])
+    names = computed(monkeypatch)
+    evaluation = run_scene("sample/astronaut", QUICK, out)
+    assert names == ["match"]  # and the same matches lead to the stored results
+    assert evaluation.methods["nmfsync"] == sample[0].methods["nmfsync"]
+
+
+def test_a_changed_image_is_noticed(photographs, tmp_path, monkeypatch):
+    images = shutil.copytree(photographs, tmp_path / "images")
+    run_scene(images, QUICK, tmp_path / "out")
+    cv2.imwrite(str(images / "view1.png"), cv2.imread(str(images / "view1.png")) // 2)
+    names = computed(monkeypatch)
+    run_scene(images, QUICK, tmp_path / "out")
+    assert names[0] == "extract_all"
+
+
+def test_folder_of_images_has_no_truth(photographs, tmp_path):
+    evaluation = run_scene(photographs, QUICK, tmp_path)
+    folder = tmp_path / "images" / photographs.name
+    assert evaluation.truth == "none"
+    assert evaluation.methods["nmfsync"].fcm == {}
+    assert (folder / "report.html").is_file()
+    assert not (folder / "fcm.png").exists()
+
+
+def test_outputs_of_other_settings_do_not_stay(photographs, tmp_path):
+    run_scene(photographs, QUICK, tmp_path)
+    folder = tmp_path / "images" / photographs.name
+    assert (folder / "tracks.csv").exists()
+    run_scene(photographs, Settings(methods=("matcheig",), features=60), tmp_path)
+    assert not (folder / "tracks.csv").exists()  # matcheig has none
+    assert not (folder / "overlay-tracks.png").exists()
+
+
+def test_an_image_without_features_stays_and_is_a_warning(photographs, flat_image, tmp_path):
+    images = shutil.copytree(photographs, tmp_path / "with-flat")
+    cv2.imwrite(str(images / "flat.png"), flat_image)
+    for _ in range(2):  # the second time from the stored stage
+        evaluation = run_scene(images, QUICK, tmp_path / "out")
+        assert evaluation.sizes[0] == 0
+        assert ["flat.png: no features found" in text for text in evaluation.warnings] == [True]
+
+
+def test_images_without_any_match_are_a_warning(flat_image, tmp_path):
+    for name in ("a.png", "b.png"):
+        cv2.imwrite(str(tmp_path / name), flat_image)
+    evaluation = run_scene(tmp_path, Settings(), tmp_path / "out")
+    assert any("no two images have a match" in text for text in evaluation.warnings)
+    assert evaluation.methods["nmfsync"].matchings == 0
+
+
+def test_a_method_that_cannot_is_left_out(photographs, tmp_path, monkeypatch):
+    monkeypatch.setattr("psutil.virtual_memory", lambda: type("M", (), {"available": 10**6})())
+    evaluation = run_scene(
+        photographs, Settings(methods=("spectral", "matchals"), features=60), tmp_path
+    )
+    assert list(evaluation.methods) == ["input", "spectral"]
+    assert any("matchals left out: matchals needs" in text for text in evaluation.warnings)
+    with pytest.raises(NmfsyncError, match="matchals left out"):
+        run_scene(photographs, Settings(methods=("matchals",), features=60), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"methods": ()}, "no method given"),
+        ({"methods": ("nmfsnc",)}, "did you mean nmfsync"),
+        ({"features": 0}, "number of features must be at least 1"),
+        ({"ratio": 0.0}, "ratio must lie between 0 and 1"),
+        ({"universe": 0}, "universe size must be auto or at least 1"),
+        ({"theta": 1.5}, "theta must lie between 0 and 1"),
+    ],
+)
+def test_settings_out_of_range(values, message):
+    with pytest.raises(NmfsyncError, match=message):
+        Settings(**values)
+
+
+def test_stage_keeps_result_record_and_warnings(tmp_path):
+    import warnings
+
+    def compute():
+        warnings.warn("half of it is missing", NmfsyncWarning, stacklevel=1)
+        return np.arange(3)
+
+    def stage(key, compute=compute):
+        return run_stage(tmp_path / "s.npz", key, compute, lambda a: {"a": a}, lambda d: d["a"])
+
+    first, record = stage(key_of("settings", 1))
+    again, stored = stage(key_of("settings", 1), compute=None)
+    assert again.tolist() == first.tolist() == [0, 1, 2]
+    assert stored == record
+    assert record.warnings == ["half of it is missing"]
+    other, _ = stage(key_of("settings", 2), compute=lambda: np.arange(5))
+    assert len(other) == 5
+
+
+def test_measure_sees_the_peak_and_passes_other_warnings_on():
+    import warnings
+
+    with pytest.warns(UserWarning, match="not ours"):
+        result, record = measure(lambda: warnings.warn("not ours", UserWarning, stacklevel=1))
+    assert (result, record.warnings) == (None, [])
+    _, record = measure(lambda: np.ones(10**6).sum())
+    assert 8 <= record.peak_memory_mb < 9
+
+
+@pytest.mark.parametrize("scene", ["graf", "boat"])
+def test_real_graffiti(scene, tmp_path):
+    real_data(f"graffiti/{scene}")
+    evaluation = run_scene(f"graffiti/{scene}", Settings(methods=("nmfsync", "spectral")), tmp_path)
+    for method in ("nmfsync", "spectral"):
+        figures = evaluation.methods[method]
+        assert figures.cycle_error == 0.0
+        assert figures.precision["0.01"] > evaluation.methods["input"].precision["0.01"]
