@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from archive_server import ArchiveServer, archive_server, sha256, tar_gz, zipped
-from nmfsync import catalogue
+from nmfsync import catalogue, download
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 
 FILES = {
@@ -33,7 +33,7 @@ def server():
 def cache(tmp_path, monkeypatch):
     """A catalogue, a cache and an environment of its own for every test."""
     monkeypatch.setattr(catalogue, "CATALOGUE", tmp_path / "catalogue")
-    monkeypatch.setattr(catalogue, "RETRY_WAITS", (0.0, 0.0))
+    monkeypatch.setattr(download, "RETRY_WAITS", (0.0, 0.0))
     monkeypatch.setattr(catalogue, "cache_folder", lambda: tmp_path / "cache")
     monkeypatch.delenv("NMFSYNC_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -257,7 +257,7 @@ def test_hostile_archive_is_refused_whole(server, cache, tmp_path, body, fault):
 
 def test_archive_that_would_fill_the_disk_is_refused(server, cache):
     giant = tarfile.TarInfo("zeros")
-    giant.size = catalogue.MAX_UNPACKED + 1
+    giant.size = download.MAX_UNPACKED + 1
     write_catalogue(("a", None, server.serve("a.tar.gz", tar_gz(FILES, giant))))
     with pytest.raises(NmfsyncError, match="unpacks to more than 4 GB"):
         catalogue.fetch("set")

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import strategies
 from nmfsync import MultiMatching, NmfsyncWarning, PairwiseMatches, synchronise, synthetic
 from nmfsync.synchronisation import eigen
 from nmfsync.synchronisation.eigen import top_eigenpairs
@@ -47,7 +47,9 @@ def test_large_components_without_dense_arrays(by, monkeypatch):
 def test_identity_and_noise_free_spectra():
     """All eigenvalues equal, and 2, 3, 4 … repeated many times (scipy's eigsh fails on such)."""
     assert_leading(sparse.eye_array(100).tocsr(), 30, "algebraic")
-    truth = MultiMatching(np.concatenate([np.arange(60), np.arange(40), np.arange(20)]), [60, 40, 20])
+    truth = MultiMatching(
+        np.concatenate([np.arange(60), np.arange(40), np.arange(20)]), [60, 40, 20]
+    )
     assert_leading(truth.W, 50, "algebraic")
 
 

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import strategies
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+import strategies
 from nmfsync import (
     Homographies,
     MultiMatching,
@@ -166,4 +166,3 @@ def test_generator_gives_valid_matches_of_a_consistent_truth(k, d, rho, sigma, s
 def test_generator_refuses_parameters_out_of_range(bad):
     with pytest.raises(NmfsyncError, match="must"):
         synthetic.generate(*bad)
-

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import strategies
 from hypothesis import given
 from scipy import sparse
 
+import strategies
 from nmfsync import MultiMatching, NmfsyncError, PairwiseMatches
 from nmfsync.matches import matches_from_arrays
 

@@ -8,33 +8,24 @@ the package, else the cache; what lies nowhere is downloaded into the cache.
 
 import dataclasses
 import difflib
-import hashlib
 import itertools
-import logging
-import lzma
 import os
 import re
-import stat
-import sys
-import tarfile
 import tempfile
-import time
 import tomllib
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pooch
-import requests
 from numpy.typing import NDArray
 
+from nmfsync.download import describe, download, unpack
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.files import atomic_write
+from nmfsync.files import atomic_write, sha256_of
 from nmfsync.images import IMAGE_SUFFIXES, image_size
 from nmfsync.scene import Homographies, Scene, Truth
 
@@ -43,11 +34,7 @@ _INSTALLED = Path(__file__).parent / "datasets"
 CATALOGUE = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "datasets"
 
 RECORD = "SHA256SUMS"  # what arrived, where the catalogue knows no hashes
-RETRY_WAITS = (0.5, 1.5)  # seconds before the second and the third attempt
-TIMEOUT = 30  # seconds without a byte
-MAX_UNPACKED = 4 * 10**9  # bytes; the largest archive unpacks to a tenth of it
 
-_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -532,17 +519,12 @@ def _check_files(hashes: Mapping[str, str], folder: Path) -> dict[str, Status]:
         elif name not in hashes:
             statuses[name] = "unknown"
         else:
-            statuses[name] = "ok" if _sha256(folder / name) == hashes[name] else "differs"
+            statuses[name] = "ok" if sha256_of(folder / name) == hashes[name] else "differs"
     return statuses
 
 
 def _is_sound(statuses: Mapping[str, Status]) -> bool:
     return bool(statuses) and not {"missing", "differs"} & set(statuses.values())
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fetch_scene(scene: SceneEntry, home: Path, places: Iterable[Path]) -> Path:
@@ -590,14 +572,13 @@ def _fetch_archives(scene: SceneEntry, work: Path, new: Path) -> list[str]:
 
 def _fetch_archive(url: str, sha256: str | None, folder: Path) -> Path:
     """Download and unpack into `folder`; return the folder inside it that holds the files."""
-    _log.info("downloading %s", url)
     folder.mkdir()
     archive = folder.with_suffix(".archive")
-    _download(url, archive)
-    found = _sha256(archive)
+    download(url, archive)
+    found = sha256_of(archive)
     if sha256 and found != sha256:
-        raise NmfsyncError(f"{_describe(archive)}; wanted SHA-256 {sha256}")
-    _unpack(archive, folder)
+        raise NmfsyncError(f"{describe(archive)}; wanted SHA-256 {sha256}")
+    unpack(archive, folder)
     archive.unlink()
     while len(entries := _visible(folder)) == 1 and entries[0].is_dir():
         folder = entries[0]
@@ -607,16 +588,8 @@ def _fetch_archive(url: str, sha256: str | None, folder: Path) -> Path:
 def _refuse_differing(scene: SceneEntry, content: Path) -> None:
     for name, status in _check_files(scene.files, content).items():
         if status == "differs":
-            found = _sha256(content / name)
+            found = sha256_of(content / name)
             raise NmfsyncError(f"{name} has SHA-256 {found}, wanted {scene.files[name]}")
-
-
-def _describe(file: Path) -> str:
-    """Say what arrived: size and hash, and whether it is a web page instead of an archive."""
-    with file.open("rb") as start:
-        page = b"<html" in start.read(2000).lower()
-    kind = "looks like an HTML page" if page else "is a file"
-    return f"what arrived {kind} of {file.stat().st_size} bytes with SHA-256 {_sha256(file)}"
 
 
 def _fetch_error(
@@ -638,7 +611,8 @@ def _fetch_error(
 def _record(scene: SceneEntry, folder: Path) -> None:
     """Write down the hashes of what arrived, so that `verify` notices later changes."""
     lines = [
-        f"{_sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in _files_below(folder)
+        f"{sha256_of(path)}  {path.relative_to(folder).as_posix()}\n"
+        for path in _files_below(folder)
     ]
     with atomic_write(folder / RECORD) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8")
@@ -665,101 +639,3 @@ def _move_files(source: Path, target: Path) -> None:
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         path.replace(place)
-
-
-def _download(url: str, path: Path) -> None:
-    """Download to a file; try again after faults that may pass.
-
-    Raises
-    ------
-    NmfsyncError
-        What happened at the last attempt.
-    """
-    downloader = pooch.HTTPDownloader(
-        progressbar=sys.stderr.isatty(),
-        chunk_size=1 << 16,
-        timeout=TIMEOUT,
-        # Some servers unpack .tar.gz on the way if they may.
-        headers={"Accept-Encoding": "identity"},
-    )
-    for wait in (*RETRY_WAITS, None):
-        try:
-            return downloader(url, str(path), None)
-        except requests.HTTPError as error:
-            answer = cast(requests.Response, error.response)
-            fault = f"HTTP status {answer.status_code} ({answer.reason})"
-            passing = answer.status_code >= 500
-        except requests.Timeout:
-            fault, passing = f"no answer for {TIMEOUT} seconds", True
-        except requests.exceptions.ChunkedEncodingError as error:
-            fault, passing = f"the connection was cut ({_root(error)})", True
-        except requests.ConnectionError as error:
-            fault, passing = f"no connection ({_root(error)})", True
-        except requests.RequestException as error:
-            fault, passing = f"not a usable address ({error})", False
-        if wait is None or not passing:
-            raise NmfsyncError(fault)
-        time.sleep(wait)
-    return None
-
-
-def _root(error: BaseException) -> str:
-    """Return the first cause of an error, without the layers around it."""
-    while error.__context__ is not None:
-        error = error.__context__
-    return getattr(error, "strerror", None) or str(error)
-
-
-_UNPACK_ERRORS = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    OSError,
-    RuntimeError,  # zipfile's word for an encrypted or unknown kind of archive
-)
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar or zip archive that holds nothing but files and folders.
-
-    Raises
-    ------
-    NmfsyncError
-        If it is no archive, is damaged, is too large, or holds links, devices
-        or paths that lead out of `folder`. Nothing is written outside.
-    """
-    try:
-        if tarfile.is_tarfile(archive):
-            with tarfile.open(archive) as tar:
-                members = _admit(tar, lambda m: (m.name, m.size, m.isreg() or m.isdir()))
-                tar.extractall(folder, members, filter="data")
-        else:
-            with zipfile.ZipFile(archive) as pack:
-                _admit(pack.infolist(), lambda m: (m.filename, m.file_size, not _is_link(m)))
-                pack.extractall(folder)
-    except _UNPACK_ERRORS as error:
-        raise NmfsyncError(f"{_describe(archive)}; it cannot be unpacked ({error})") from None
-
-
-def _is_link(member: zipfile.ZipInfo) -> bool:
-    return stat.S_ISLNK(member.external_attr >> 16)
-
-
-def _admit(members: Iterable[_T], look: Callable[[_T], tuple[str, int, bool]]) -> list[_T]:
-    """Check name, size and kind of every member before anything is unpacked."""
-    admitted = []
-    total = 0
-    for member in members:
-        name, size, plain = look(member)
-        parts = re.split(r"[/\\]", name)
-        if not plain:
-            raise NmfsyncError(f"the archive holds {name!r}, which is neither file nor folder")
-        if not parts[0] or ".." in parts or ":" in parts[0]:
-            raise NmfsyncError(f"the archive holds {name!r}, which would lie outside its folder")
-        total += size
-        if total > MAX_UNPACKED:
-            raise NmfsyncError(f"the archive unpacks to more than {MAX_UNPACKED // 10**9} GB")
-        admitted.append(member)
-    return admitted

@@ -1,7 +1,6 @@
 """The whole way of a scene: images, features, matches, synchronisation, evaluation, report."""
 
 import csv
-import hashlib
 import json
 import platform
 import warnings
@@ -15,7 +14,7 @@ from nmfsync.catalogue import datasets, load_scene
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.evaluation import SceneEvaluation, evaluate
 from nmfsync.features import Features, extract_all, pack_features, unpack_features
-from nmfsync.files import atomic_write
+from nmfsync.files import atomic_write, sha256_of
 from nmfsync.matches import Matches, MultiMatching, PairwiseMatches, matches_from_arrays
 from nmfsync.matching import match
 from nmfsync.report import write_scene_report
@@ -187,7 +186,7 @@ def _match_images(
     """Features and matches, with the key of all that they depend on."""
     records = {}
     step("features")
-    digests = [_sha256(path) for path in scene.paths]
+    digests = [sha256_of(path) for path in scene.paths]
     key = key_of(_versions(), digests, settings.features, settings.siblings)
     features, records["features"] = run_stage(
         folder / "features.npz",
@@ -219,7 +218,7 @@ def _synchronise(
     matches: PairwiseMatches, method: str, settings: Settings, folder: Path, key: str
 ) -> tuple[Matches, Record]:
     options = IMAGE_OPTIONS.get(method, {})
-    told = (method, settings.universe, settings.theta, settings.seed)
+    told = (method, settings.universe, settings.theta or 0.0, settings.seed)
     return run_stage(
         folder / f"{method}.npz",
         key_of(key, told, options),
@@ -227,11 +226,6 @@ def _synchronise(
         lambda result: result.arrays(),
         matches_from_arrays,
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _versions() -> dict[str, str]:
@@ -242,7 +236,7 @@ def _write(
     folder: Path,
     scene: Scene,
     features: Sequence[Features],
-    results: Mapping[str, Matches],
+    results: dict[str, Matches],
     evaluation: SceneEvaluation,
 ) -> None:
     """Write everything a scene's folder shows."""
