@@ -184,6 +184,17 @@ def test_full_disk_leaves_no_partial_file(photographs):
     assert not [path for path in left if path.suffix == ".png" and cv2.imread(str(path)) is None]
 
 
+def test_ctrl_c_says_that_one_can_continue(nmfsync_command, photographs, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nmfsync.run.synchronise", interrupted)
+    outcome = nmfsync_command("run", photographs, *QUICK)
+    assert_one_line(outcome, "the same command continues", code=130)
+    stages = Path("outputs/images", photographs.name, "stages")
+    assert sorted(path.name for path in stages.iterdir()) == ["features.npz", "matches.npz"]
+
+
 def test_offline_download_says_what_to_do(nmfsync_command, monkeypatch):
     monkeypatch.setattr("nmfsync.download.RETRY_WAITS", ())
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nobody answers there

@@ -138,7 +138,11 @@ def run(
     wanted = targets or ["sample"]
     scenes = {target: catalogue.scene_names(target) for target in wanted}
     names = list(dict.fromkeys(name for group in scenes.values() for name in group))
-    done = _run_all(names, settings, out, data, jobs)
+    try:
+        done = _run_all(names, settings, out, data, jobs)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted; the same command continues after the last finished step", err=True)
+        raise typer.Exit(130) from None
     console = Console()
     for evaluation in done.values():
         _print_scene(console, evaluation, out)
@@ -258,14 +262,12 @@ def _cells(figures: MethodEvaluation) -> list[str]:
 @data_app.command("list")
 def data_list() -> None:
     """List the data sets, their scenes and their terms."""
-    console = Console()
     for entry in catalogue.datasets():
         scenes = ", ".join(scene.name.split("/")[1] for scene in entry.scenes)
-        console.print(f"{entry.name}", style="bold", highlight=False)
-        for label, text in (
-            ("", entry.title), ("scenes", scenes), ("cite", entry.citation), ("terms", entry.terms),
-        ):  # fmt: skip
-            console.print(f"  {label + ': ' if label else ''}{text}", highlight=False, markup=False)
+        typer.echo(f"{entry.name}: {entry.title}")
+        typer.echo(f"  scenes: {scenes}")
+        typer.echo(f"  cite: {entry.citation}")
+        typer.echo(f"  terms: {entry.terms}")
 
 
 @data_app.command("fetch")
@@ -368,8 +370,6 @@ def main() -> None:
     """Run the command line; mistakes of the user end in one line and exit code 1."""
     try:
         app()
-    except KeyboardInterrupt:
-        sys.exit("Interrupted; finished stages are kept, and the same command continues there")
     except BrokenPipeError:
         os._exit(1)  # the reader of our output is gone, and flushing would fail again
     except (NmfsyncError, OSError, MemoryError) as error:

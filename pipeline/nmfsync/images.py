@@ -24,6 +24,8 @@ IMAGE_SUFFIXES: frozenset[str] = frozenset(
 # Pillow warns about large images; a large photograph is no attack. Its hard
 # limit, at twice the size it warns about, stays: it raises an error.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+# Where Pillow warns of a damaged file, an error of ours says so.
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
 def read_image(path: Path | str) -> NDArray[np.uint8]:
