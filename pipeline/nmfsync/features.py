@@ -169,7 +169,9 @@ def extract_all(
             image_size(image)
     found: list[Features] = []
     names: dict[str, list[str]] = {}
-    for image in tqdm(images, desc="Features", unit="image", disable=not progress or None):
+    for image in tqdm(
+        images, desc="Features", unit="image", leave=None, disable=not progress or None
+    ):
         features, faults = _extract(image, limit, siblings, max_pixels)
         found.append(features)
         for fault in faults:

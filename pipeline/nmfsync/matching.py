@@ -100,7 +100,11 @@ def _match_all(
         threadpool_limits(1, "blas"),
         ThreadPoolExecutor(joblib.cpu_count()) as pool,
         tqdm(
-            total=k * (k - 1) // 2, desc="Matching", unit="pair", disable=not progress or None
+            total=k * (k - 1) // 2,
+            desc="Matching",
+            unit="pair",
+            leave=None,
+            disable=not progress or None,
         ) as bar,
     ):
         for i, pairs in enumerate(pool.map(match_to_later, range(k))):
