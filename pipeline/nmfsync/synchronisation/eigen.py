@@ -136,12 +136,10 @@ def _filtered_subspace(
     X = np.random.default_rng(seed).standard_normal((n, width))
     for _ in range(MAX_FILTERS):
         X = linalg.qr(X, mode="economic", overwrite_a=True, check_finite=False)[0]
-        AX = A @ X
-        values, rotation = np.linalg.eigh(X.T @ AX)
+        values, rotation = np.linalg.eigh(X.T @ (A @ X))
         order = np.argsort(-np.abs(values) if by == "magnitude" else -values, kind="stable")
-        values, rotation = values[order], rotation[:, order]
-        X, AX = X @ rotation, AX @ rotation
-        residual = np.linalg.norm(AX - X * values, axis=0)[:count].max()
+        values, X = values[order], X @ rotation[:, order]
+        residual = np.linalg.norm(A @ X - X * values, axis=0)[:count].max()
         if residual <= TOLERANCE * radius:
             break
         cut = abs(values[-1])
@@ -161,7 +159,11 @@ def _filtered_subspace(
 def _chebyshev(A: sparse.csr_array, X: FloatArray, low: float, high: float) -> FloatArray:
     """Damp the eigenvectors with eigenvalues in [low, high], amplify all others."""
     centre, half = (low + high) / 2, max((high - low) / 2, 1e-6)
-    previous, current = X, (A @ X - centre * X) / half
+    shifted = (A - centre * sparse.eye_array(A.shape[0])).tocsr() / half
+    previous, current = X, shifted @ X
     for _ in range(FILTER_DEGREE - 1):
-        previous, current = current, (A @ current - centre * current) * (2 / half) - previous
+        following = shifted @ current
+        following *= 2
+        following -= previous
+        previous, current = current, following
     return current
