@@ -116,6 +116,11 @@ def test_cycle_error_is_the_formula_of_the_paper(matches):
     assert evaluation.cycle_error(matches.W, matches.sizes) == pytest.approx(expected)
 
 
+def test_cycle_error_refuses_two_matches_in_an_image():
+    with pytest.raises(NmfsyncError, match="feature 0 has two matches in image 1"):
+        evaluation.cycle_error(np.array([[1, 1, 1], [1, 1, 0], [1, 0, 1]]), [1, 2])
+
+
 @given(strategies.multi_matchings())
 def test_cycle_error_of_consistent_matches_is_exactly_zero(truth):
     assert evaluation.cycle_error(truth.W, truth.sizes) == 0.0

@@ -6,13 +6,13 @@ those for data whose true W is known, and cycle-error needs no truth at all.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nmfsync.errors import NmfsyncError
 from nmfsync.features import Features
 from nmfsync.matches import IntArray, Matches
 from nmfsync.scene import Truth
@@ -202,29 +202,49 @@ def cycle_error(W: Any, sizes: Any) -> float:
 
     Parameters
     ----------
-    W : sparse array, shape (m, m)
+    W : sparse or dense array, shape (m, m)
+        At most one match of a feature in every image.
     sizes : (k,) ints
 
     Returns
     -------
     float
+
+    Raises
+    ------
+    NmfsyncError
+        If a feature has two matches in one image.
     """
     sizes = np.asarray(sizes)
     k = len(sizes)
-    W = _ones(W)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
     image_of = np.repeat(np.arange(k), sizes)
+    partner = _partners(W, image_of, k)
     total = 0.0
-    for start, stop in pairwise(offsets):
-        to_image = W[:, start:stop]
-        seen = np.flatnonzero(np.diff(to_image.indptr))
-        through = to_image[seen]
-        difference = (through @ through.T - W[seen][:, seen]).tocoo()
-        difference.eliminate_zeros()
-        pair = image_of[seen[difference.row]] * k + image_of[seen[difference.col]]
-        _, block = np.unique(pair, return_inverse=True)
-        total += np.sqrt(np.bincount(block, weights=difference.data**2)).sum()
+    for ell in range(k):
+        seen = np.flatnonzero(partner[:, ell] >= 0)
+        through = partner[partner[seen, ell]]
+        direct = partner[seen]
+        # A direct match counts only if its other end has a match in ℓ as well.
+        direct = np.where((direct >= 0) & (partner[direct, ell] >= 0), direct, -1)
+        differ = through != direct
+        entries = (differ & (through >= 0)).astype(np.int64) + (differ & (direct >= 0))
+        first = np.flatnonzero(np.diff(image_of[seen], prepend=-1))
+        if len(first):
+            total += np.sqrt(np.add.reduceat(entries, first, axis=0)).sum()
     return float(total / k**3)
+
+
+def _partners(W: Any, image_of: IntArray, k: int) -> NDArray[np.int32]:
+    """(m, k) table: the match of every feature in every image, -1 if it has none."""
+    entries = _ones(W).tocoo()
+    place = (entries.row, image_of[entries.col])
+    partner = np.full((len(image_of), k), -1, dtype=np.int32)
+    partner[place] = entries.col
+    twice = np.flatnonzero(partner[place] != entries.col)
+    if len(twice):
+        p, image = place[0][twice[0]], place[1][twice[0]]
+        raise NmfsyncError(f"feature {p} has two matches in image {image}")
+    return partner
 
 
 def gt_error(W: Any, W_gt: Any) -> float:

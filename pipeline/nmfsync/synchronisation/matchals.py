@@ -5,10 +5,11 @@ from itertools import pairwise
 import numpy as np
 import psutil
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
+from scipy.linalg import lapack
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.matches import PairwiseMatches
+from nmfsync.matches import IntArray, PairwiseMatches
 from nmfsync.synchronisation.projection import greedy_one_to_one
 
 Float32Array = NDArray[np.float32]
@@ -80,7 +81,7 @@ def _solve(
     Works in place throughout: fresh m × m arrays cost more time than the products.
     """
     m = matches.W.shape[0]
-    blocks = [slice(start, stop) for start, stop in pairwise(matches.offsets)]
+    inside, identity_blocks = _diagonal_blocks(matches.offsets)
     X = matches.W.astype(np.float32).toarray()
     np.fill_diagonal(X, 0)
     reward = X - np.float32(BETA)  # W − β
@@ -93,15 +94,14 @@ def _solve(
         target /= mu
         target += Z
         ridge = ALPHA / mu * identity
-        B = linalg.solve(A.T @ A + ridge, A.T @ target, assume_a="pos").T
-        A = linalg.solve(B.T @ B + ridge, (target @ B).T, assume_a="pos").T
+        B = (A.T @ target).T @ _inverse(A.T @ A + ridge)
+        A = (target @ B) @ _inverse(B.T @ B + ridge)
         np.matmul(A, B.T, out=X_next)
         dual = mu * np.linalg.norm(np.subtract(X_next, X, out=X)) / m
         X, X_next = X_next, X
         np.divide(Y, mu, out=Z)
         Z += X
-        for block in blocks:
-            Z[block, block] = np.eye(block.stop - block.start)
+        Z.ravel()[inside] = identity_blocks
         np.clip(Z, 0, 1, out=Z)
         gap = np.subtract(X, Z, out=spare)
         primal = np.linalg.norm(gap) / m
@@ -113,6 +113,21 @@ def _solve(
         elif dual > 10 * primal:
             mu /= 2
     return (X + X.T) / 2
+
+
+def _inverse(matrix: Float32Array) -> Float32Array:
+    """Invert a positive definite matrix, in double precision: it may be badly conditioned."""
+    upper = lapack.dpotri(lapack.dpotrf(matrix.astype(np.float64))[0])[0]
+    return (np.triu(upper) + np.triu(upper, 1).T).astype(np.float32)
+
+
+def _diagonal_blocks(offsets: IntArray) -> tuple[IntArray, Float32Array]:
+    """Positions of the diagonal blocks in the flattened m × m array, and what belongs there."""
+    m = int(offsets[-1])
+    rows = [np.repeat(np.arange(start, stop), stop - start) for start, stop in pairwise(offsets)]
+    columns = [np.tile(np.arange(start, stop), stop - start) for start, stop in pairwise(offsets)]
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    return row * m + column, (row == column).astype(np.float32)
 
 
 def _threshold(X: Float32Array, matches: PairwiseMatches) -> PairwiseMatches:
