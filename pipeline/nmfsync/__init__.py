@@ -13,7 +13,7 @@ from nmfsync.matches import MultiMatching, PairwiseMatches
 from nmfsync.matching import match
 from nmfsync.run import Settings, run_scene
 from nmfsync.scene import Homographies, Scene, Truth
-from nmfsync.synchronisation import METHODS, synchronise
+from nmfsync.synchronisation import METHODS, load_plugins, synchronise
 
 __all__ = [
     "METHODS",
@@ -35,3 +35,5 @@ __all__ = [
     "synchronise",
     "synthetic",
 ]
+
+load_plugins()

@@ -1,14 +1,16 @@
-"""The command line: nmfsync run, data, synchronise."""
+"""The command line: nmfsync run, data, study, synchronise."""
 
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import joblib
 import typer
 from joblib import Parallel, delayed
 from rich.console import Console
@@ -20,7 +22,9 @@ from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.evaluation import MethodEvaluation, SceneEvaluation
 from nmfsync.matches import Matches, PairwiseMatches
 from nmfsync.report import write_dataset_report
+from nmfsync.report.study import write_study_report
 from nmfsync.run import Settings, run_scene, steps
+from nmfsync.study import STUDIES, run_study
 from nmfsync.synchronisation import METHODS, synchronise
 
 app = typer.Typer(
@@ -257,6 +261,50 @@ def _cells(figures: MethodEvaluation) -> list[str]:
         f"{figures.seconds:.2f}",
         f"{figures.peak_memory_mb:,.0f}",
     ]
+
+
+@app.command("study")
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(STUDIES)}.")],
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Random samples a point (100; 10 for landmarks).", metavar="N"),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that holds landmarks/, for the study of that name; otherwise "
+            "$NMFSYNC_DATA.",
+            metavar="DIR",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write.", metavar="DIR")] = Path("outputs"),
+    jobs: Annotated[
+        int, typer.Option(help="Number of processes; otherwise all cores.", metavar="N", min=1)
+    ] = joblib.cpu_count(),
+) -> None:
+    """Run one of the paper's experiments again, and check its claims.
+
+    Writes results.csv, figure.png, figure.pdf and report.html to OUT/studies/NAME. An
+    interrupted study continues where it stopped, and more samples add to those there are.
+    """
+    if name not in STUDIES:
+        raise NmfsyncError(f"unknown study {name!r}; there are {', '.join(STUDIES)}")
+    chosen = STUDIES[name]
+    if "data" in chosen.base:
+        chosen = replace(chosen, base={**chosen.base, "data": data})
+    folder = out / "studies" / name
+    try:
+        results = run_study(chosen, folder, samples, jobs)
+    except KeyboardInterrupt:
+        typer.echo(
+            "Interrupted; the same command continues after the last finished sample", err=True
+        )
+        raise typer.Exit(130) from None
+    write_study_report(folder, chosen, results)
+    for verdict in results.verdicts:
+        typer.echo(verdict)
+    typer.echo(f"Report: {folder / 'report.html'}")
 
 
 @data_app.command("list")

@@ -19,7 +19,7 @@ from nmfsync.matches import Matches, MultiMatching, PairwiseMatches, matches_fro
 from nmfsync.matching import match
 from nmfsync.report import write_scene_report
 from nmfsync.scene import Scene
-from nmfsync.stages import Record, key_of, run_stage
+from nmfsync.stages import Record, key_of, run_stage, source_digest
 from nmfsync.synchronisation import (
     METHODS,
     TooLargeError,
@@ -187,7 +187,8 @@ def _match_images(
     records = {}
     step("features")
     digests = [sha256_of(path) for path in scene.paths]
-    key = key_of(_versions(), digests, settings.features, settings.siblings)
+    made_by = [_versions(), source_digest(run_scene)]
+    key = key_of(made_by, digests, settings.features, settings.siblings)
     features, records["features"] = run_stage(
         folder / "features.npz",
         key,
@@ -221,7 +222,7 @@ def _synchronise(
     told = (method, settings.universe, settings.theta or 0.0, settings.seed)
     return run_stage(
         folder / f"{method}.npz",
-        key_of(key, told, options),
+        key_of(key, told, options, source_digest(METHODS[method])),
         lambda: synchronise(matches, *told, **options),
         lambda result: result.arrays(),
         matches_from_arrays,

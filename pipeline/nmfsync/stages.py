@@ -2,18 +2,20 @@
 
 import hashlib
 import json
+import sys
 import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from nmfsync.errors import NmfsyncWarning
-from nmfsync.files import atomic_write
+from nmfsync.files import atomic_write, sha256_of
 
 T = TypeVar("T")
 Arrays = Mapping[str, Any]
@@ -41,6 +43,21 @@ class Record:
 def key_of(*parts: Any) -> str:
     """SHA-256 of anything that JSON can hold: equal parts, equal key."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def source_digest(function: Callable[..., Any]) -> str:
+    """SHA-256 of the source code of the package, or the module, that a function comes from.
+
+    What was made by other code must not be taken for a result of this one.
+    """
+    name = function.__module__.partition(".")[0]
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return ""
+    path = Path(file)
+    sources = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    return key_of([sha256_of(source) for source in sources])
 
 
 def run_stage(

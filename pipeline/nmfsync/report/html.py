@@ -111,8 +111,8 @@ def write_scene_report(
     for old in [folder / "fcm.png", *folder.glob("overlay-*.png")]:
         old.unlink(missing_ok=True)
     for picture in plots + overlays:
-        _write_bytes(folder / picture.file, picture.png)
-    page = _environment().get_template("scene.html")
+        write_bytes(folder / picture.file, picture.png)
+    page = environment().get_template("scene.html")
     html = page.render(
         evaluation=evaluation,
         rows=_method_rows(evaluation),
@@ -128,7 +128,7 @@ def write_scene_report(
         images=_image_rows(scene, features),
         settings=_flat(evaluation.settings),
     )
-    _write_bytes(folder / "report.html", html.encode())
+    write_bytes(folder / "report.html", html.encode())
 
 
 def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEvaluation]) -> None:
@@ -159,10 +159,10 @@ def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEv
             "a method shown without a line in the legend is consistent on some scenes only."
         )
         plots = [Picture("fcm.png", "Correct matchings", caption, to_png(dataset_figure(judged)))]
-        _write_bytes(folder / "fcm.png", plots[0].png)
+        write_bytes(folder / "fcm.png", plots[0].png)
     methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
     html = (
-        _environment()
+        environment()
         .get_template("dataset.html")
         .render(
             title=title,
@@ -177,7 +177,7 @@ def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEv
         )
     )
     _write_csv(folder / "evaluation.csv", evaluations)
-    _write_bytes(folder / "report.html", html.encode())
+    write_bytes(folder / "report.html", html.encode())
 
 
 # Pictures ------------------------------------------------------------------------------
@@ -473,7 +473,8 @@ def _write_csv(path: Path, evaluations: Sequence[SceneEvaluation]) -> None:
                 writer.writerow([*scene, name, consistent, m.matchings, m.judged, *shares, *costs])
 
 
-def _write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
@@ -504,7 +505,8 @@ def judged_share(method: MethodEvaluation) -> float | None:
     return method.judged / (2 * method.matchings) if method.fcm and method.matchings else None
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Templates of the reports, with everything that is not ours escaped."""
     environment = Environment(
         loader=PackageLoader("nmfsync.report"),
         autoescape=True,

@@ -58,6 +58,16 @@ def style_of(method: str) -> MethodStyle:
     return _STYLES.get(method, MethodStyle(method, colour, marker))
 
 
+def styles_of(methods: Sequence[str]) -> dict[str, MethodStyle]:
+    """Styles of methods that stand in one picture: those not known get different ones."""
+    known = {name for name in methods if name in _STYLES}
+    free = [s for name, s in _STYLES.items() if name != "input" and name not in known]
+    looks = [(s.colour, s.marker) for s in free] + _SPARE
+    unknown = [name for name in methods if name not in known]
+    spare = {name: MethodStyle(name, *looks[n % len(looks)]) for n, name in enumerate(unknown)}
+    return {name: _STYLES[name] if name in known else spare[name] for name in methods}
+
+
 def to_png(figure: Figure) -> bytes:
     """Draw a figure; the bytes carry no date and no version."""
     buffer = BytesIO()
@@ -177,11 +187,15 @@ def _draw_curves(axes: Axes, methods: Mapping[str, MethodEvaluation], what: str)
 
 
 def _line(name: str, method: MethodEvaluation) -> dict[str, Any]:
-    style = style_of(name)
+    return line_of(style_of(name), method.cycle_consistent)
+
+
+def line_of(style: MethodStyle, consistent: bool) -> dict[str, Any]:
+    """Keywords of a line: solid where the method is cycle-consistent, dashed where not."""
     return {
         "color": style.colour,
         "linewidth": style.width,
-        "linestyle": "-" if method.cycle_consistent else (0, (4, 2)),
+        "linestyle": "-" if consistent else (0, (4, 2)),
         "marker": style.marker or None,
         "markersize": 5.5,
         "markeredgecolor": "white",
@@ -203,9 +217,15 @@ def _legend(
     for handle, name in zip(handles, methods, strict=True):
         if name in (mixed or set()):
             handle.set_linestyle("")
+    legend_of(figure, handles, y)
+
+
+def legend_of(figure: Figure, handles: list[Line2D], y: float) -> None:
+    """Name the lines, and the meaning of solid and dashed, below the plots."""
     plain: dict[str, Any] = {"color": FAINT, "linewidth": 1.6}
-    handles.append(Line2D([], [], linestyle="-", label="solid: cycle-consistent", **plain))
-    handles.append(Line2D([], [], linestyle=(0, (4, 2)), label="dashed: not", **plain))
+    solid = Line2D([], [], linestyle="-", label="solid: cycle-consistent", **plain)
+    dashed = Line2D([], [], linestyle=(0, (4, 2)), label="dashed: not", **plain)
+    handles = [*handles, solid, dashed]
     figure.legend(
         handles=handles,
         loc="lower center",
@@ -229,10 +249,11 @@ def _tidy(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0, symbol=" %"))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
     axes.grid(axis="y", color="#E4E4E4", linewidth=0.7)
-    _unbox(axes)
+    unbox(axes)
 
 
-def _unbox(axes: Axes) -> None:
+def unbox(axes: Axes) -> None:
+    """Leave two quiet axes of the box."""
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
@@ -356,7 +377,7 @@ def _draw_fates(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     _name_axes(axes, "What becomes of the features")
-    _unbox(axes)
+    unbox(axes)
     axes.tick_params(axis="y", length=0, labelcolor=INK, labelsize=10)
     below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1), "ncols": 3}
     axes.legend(**below, frameon=False, fontsize=9, handlelength=1.4)
@@ -379,7 +400,7 @@ def _draw_lengths(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
     axes.grid(axis="y", color="#E4E4E4", linewidth=0.7)
     axes.set_xlabel("images in which a track is seen", color=INK, fontsize=10)
     _name_axes(axes, "Number of consistent tracks, by length")
-    _unbox(axes)
+    unbox(axes)
     axes.legend(frameon=False, fontsize=9.5, labelcolor=INK)
 
 

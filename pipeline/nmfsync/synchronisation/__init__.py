@@ -1,25 +1,37 @@
 """Synchronisation: from pairwise matches to matches that agree, by one of several methods."""
 
 import inspect
+import warnings
 from collections.abc import Callable
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from nmfsync.errors import NmfsyncError
+from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.matches import Matches, MultiMatching, PairwiseMatches
 from nmfsync.synchronisation.matchals import TooLargeError, matchals
 from nmfsync.synchronisation.matcheig import matcheig
 from nmfsync.synchronisation.nmfsync import nmfsync
 from nmfsync.synchronisation.spectral import spectral
 
-__all__ = ["METHODS", "TooLargeError", "check_arguments", "resolve_universe_size", "synchronise"]
+__all__ = [
+    "METHODS",
+    "TooLargeError",
+    "check_arguments",
+    "load_plugins",
+    "resolve_universe_size",
+    "synchronise",
+]
 
 Method = Callable[..., Matches]
 
-# A method is called as method(matches, universe_size, theta, seed, **options).
+# A method is called as method(matches, universe_size, theta, seed) and returns a
+# MultiMatching or, if it is not cycle-consistent, PairwiseMatches. What is added
+# here, or by an installed package through the entry-point group "nmfsync.methods",
+# takes part in every run, report and study.
 METHODS: dict[str, Method] = {
     "nmfsync": nmfsync,
     "spectral": spectral,
@@ -28,9 +40,28 @@ METHODS: dict[str, Method] = {
 }
 
 
+def load_plugins() -> None:
+    """Add the methods of installed packages to `METHODS`.
+
+    Warns
+    -----
+    NmfsyncWarning
+        If one of them cannot be loaded; the others are.
+    """
+    for entry in entry_points(group="nmfsync.methods"):
+        try:
+            METHODS.setdefault(entry.name, entry.load())
+        except Exception as error:
+            warnings.warn(
+                f"the method {entry.name} ({entry.value}) cannot be loaded: {error}",
+                NmfsyncWarning,
+                stacklevel=2,
+            )
+
+
 def synchronise(
     matches: PairwiseMatches,
-    method: str = "nmfsync",
+    method: str | Method = "nmfsync",
     universe_size: int | str = "auto",
     theta: float = 0.0,
     seed: int = 0,
@@ -44,9 +75,11 @@ def synchronise(
     Parameters
     ----------
     matches : PairwiseMatches
-    method : str
+    method : str or callable
         A name in `METHODS`: "nmfsync" and "spectral" give cycle-consistent
-        results, "matcheig" and "matchals" do not.
+        results, "matcheig" and "matchals" do not. Or a function
+        method(matches, universe_size, theta, seed) that returns a
+        `MultiMatching` or `PairwiseMatches`.
     universe_size : int or "auto"
         d, the number of different universe features to look for; see
         `automatic_universe_size` for "auto". At most m are used.
@@ -75,14 +108,24 @@ def synchronise(
     False
     """
     check_arguments(method, universe_size, theta, seed)
+    solve = METHODS[method] if isinstance(method, str) else method
+    for name in options:
+        if name not in inspect.signature(solve).parameters:
+            raise NmfsyncError(f"{_name(method)} has no option {name!r}")
     d = resolve_universe_size(universe_size, matches.sizes)
     if matches.W.shape[0] == 0:
         return MultiMatching([], matches.sizes)
-    for name in options:
-        if name not in inspect.signature(METHODS[method]).parameters:
-            raise NmfsyncError(f"{method} has no option {name!r}")
     with threadpool_limits(1, user_api="blas"):
-        return METHODS[method](matches, d, theta, seed, **options)
+        result = solve(matches, d, theta, seed, **options)
+    if not isinstance(result, Matches) or not np.array_equal(result.sizes, matches.sizes):
+        raise NmfsyncError(
+            f"{_name(method)} must return a MultiMatching or PairwiseMatches of the same images"
+        )
+    return result
+
+
+def _name(method: str | Method) -> str:
+    return method if isinstance(method, str) else getattr(method, "__name__", repr(method))
 
 
 def resolve_universe_size(universe_size: int | str, sizes: Any) -> int:
@@ -109,9 +152,11 @@ def resolve_universe_size(universe_size: int | str, sizes: Any) -> int:
     return min(m, int(universe_size))
 
 
-def check_arguments(method: str, universe_size: int | str, theta: float, seed: int) -> None:
+def check_arguments(
+    method: str | Method, universe_size: int | str, theta: float, seed: int
+) -> None:
     """Raise NmfsyncError if `synchronise` cannot take these arguments."""
-    if method not in METHODS:
+    if isinstance(method, str) and method not in METHODS:
         close = get_close_matches(method, METHODS, n=1)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(METHODS)}"
         raise NmfsyncError(f"unknown method {method!r}: {hint}")
