@@ -238,7 +238,9 @@ STUDIES = {
             "matched pair by pair by shape contexts; frames are chosen at random.",
             base={"sequence": "house", "frames": 20, "data": None},
             parameters=(
-                Parameter("frames", "frames of House", (5, 10, 20, 40, 80, 111)),
+                Parameter(
+                    "frames", "frames of House", (5, 10, 20, 40, 80, 111), {"sequence": "house"}
+                ),
                 Parameter(
                     "frames", "frames of Hotel", (5, 10, 20, 40, 80, 101), {"sequence": "hotel"}
                 ),
