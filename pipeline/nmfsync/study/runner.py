@@ -101,19 +101,18 @@ def run_study(
         for seed in range(_samples(study, setting, samples))
     }
     store = folder / "samples.jsonl"
-    done = _read(store, _header(study, contestants))
+    header = _header(study, contestants)
+    done = _read(store, header)
     missing = [wanted[key] for key in wanted if key not in done]
     work = (delayed(_measure)(study.problem, contestants, *task) for task in missing)
-    with (
-        tqdm(total=len(wanted), initial=len(wanted) - len(missing), unit="sample",
-             desc=study.name, disable=not progress or None) as bar,
-        store.open("a", encoding="utf-8") as file,
-    ):  # fmt: skip
+    with tqdm(
+        total=len(wanted), initial=len(wanted) - len(missing), unit="sample", desc=study.name,
+        disable=not progress or None,
+    ) as bar:  # fmt: skip
         finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(work) if missing else ()
         for setting, seed, measured in finished:
             done[_key(setting, seed)] = measured
-            file.write(json.dumps([_key(setting, seed), measured]) + "\n")
-            file.flush()
+            _append(store, header, json.dumps([_key(setting, seed), measured]))
             bar.update()
     points = [
         (parameter, value, _collect(setting, _samples(study, setting, samples), done))
@@ -156,7 +155,9 @@ def _header(study: Study, contestants: Sequence[Contestant]) -> str:
 
 def _read(store: Path, header: str) -> dict[str, Measured]:
     """Return the samples in the file; put it right if other code made it, or it is torn."""
-    lines = store.read_text(encoding="utf-8").splitlines(keepends=True) if store.exists() else []
+    if not store.exists():
+        return {}
+    lines = store.read_text(encoding="utf-8").splitlines(keepends=True)
     done: dict[str, Measured] = {}
     whole = [line for line in lines if line.endswith("\n")]
     if whole and whole[0] == header + "\n":
@@ -167,6 +168,14 @@ def _read(store: Path, header: str) -> dict[str, Measured]:
         kept = [json.dumps([key, measured]) + "\n" for key, measured in done.items()]
         temporary.write_text(header + "\n" + "".join(kept), encoding="utf-8")
     return done
+
+
+def _append(store: Path, header: str, sample: str) -> None:
+    if not store.exists():
+        with atomic_write(store) as temporary:
+            temporary.write_text(header + "\n", encoding="utf-8")
+    with store.open("a", encoding="utf-8") as file:
+        file.write(sample + "\n")
 
 
 def _measure(
