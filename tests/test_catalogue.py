@@ -63,8 +63,9 @@ def test_folder_stands_for_itself(tmp_path):
     [
         ("grafiti", "did you mean graffiti?"),
         ("graffiti/graff", "did you mean graffiti/graf?"),
-        ("zzz", "there are graffiti"),
+        ("zzz", "there are epfl, graffiti, middlebury, paper, sample"),
         ("graffiti/zzz", "there are graffiti/bark"),
+        ("paper/zzz", "there are graffiti/bark"),
     ],
 )
 def test_unknown_name_gets_a_suggestion(target, hint):
@@ -102,6 +103,10 @@ def test_file_instead_of_a_folder(tmp_path):
         ('[[scenes]]\nname = "a"\nfile = "b"', "the key 'file' is unknown"),
         ("[[scenes]]\nfiles = {}", "the key 'name' is missing"),
         (
+            'name = "x"\ntitle = ""\nhomepage = ""\ncitation = ""\nterms = ""\nformat = "epfl"',
+            "the key 'theta' is missing",
+        ),
+        (
             'name = "x"\ntitle = ""\nformat = "stereo"\ntheta = 0.0\n'
             'homepage = ""\ncitation = ""\nterms = ""',
             r"format 'stereo' is unknown \(there are homographies",
@@ -113,6 +118,30 @@ def test_faulty_catalogue_file_is_named(tmp_path, monkeypatch, text, fault):
     (tmp_path / "x.toml").write_text(text)
     with pytest.raises(NmfsyncError, match=rf"x\.toml: {fault}"):
         catalogue.datasets()
+
+
+def test_member_that_does_not_exist_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(catalogue, "CATALOGUE", tmp_path)
+    (tmp_path / "x.toml").write_text(
+        'name = "x"\ntitle = ""\nhomepage = ""\ncitation = ""\nterms = ""\nmembers = ["y/a"]'
+    )
+    with pytest.raises(NmfsyncError, match=r"x\.toml: there is no scene 'y/a'"):
+        scene_names("x")
+
+
+def test_copies_of_epfl_and_middlebury_need_no_more_than_images_and_cameras():
+    assert not any(scene.files for scene in catalogue.dataset("epfl").scenes)
+    for scene in catalogue.dataset("middlebury").scenes:
+        assert all(name.endswith((".png", "_par.txt")) for name in scene.files)
+    files = {s.name.split("/")[1]: len(s.files) for s in catalogue.dataset("middlebury").scenes}
+    assert files == {
+        "temple": 0,
+        "templeRing": 48,
+        "templeSparseRing": 17,
+        "dino": 364,
+        "dinoRing": 49,
+        "dinoSparseRing": 17,
+    }
 
 
 # --- Folders of images

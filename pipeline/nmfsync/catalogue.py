@@ -10,7 +10,6 @@ import dataclasses
 import difflib
 import itertools
 import os
-import re
 import tempfile
 import tomllib
 import warnings
@@ -19,15 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeVar
 
-import numpy as np
 import pooch
-from numpy.typing import NDArray
 
 from nmfsync.download import describe, download, unpack
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.files import atomic_write, sha256_of
-from nmfsync.images import IMAGE_SUFFIXES, image_size
-from nmfsync.scene import Homographies, Scene, Truth
+from nmfsync.layouts import READERS, files_below, read_folder, visible
+from nmfsync.scene import Scene
 
 _INSTALLED = Path(__file__).parent / "datasets"
 # An editable install finds the catalogue beside the source.
@@ -80,22 +77,25 @@ class DataSet:
     Attributes
     ----------
     name, title : str
+    homepage, citation, terms : str
     format : str
         How its scenes are read: a key of `READERS`.
     theta : float
         Pruning threshold of the paper's experiments on this data set (Sec. 5.2).
-    homepage, citation, terms : str
     scenes : sequence of SceneEntry
+    members : sequence of str
+        Scenes of other data sets, instead of scenes, format and threshold of its own.
     """
 
     name: str
     title: str
-    format: str
-    theta: float
     homepage: str
     citation: str
     terms: str
-    scenes: Sequence[SceneEntry]
+    format: str = ""
+    theta: float = 0.0
+    scenes: Sequence[SceneEntry] = ()
+    members: Sequence[str] = ()
 
 
 Status = Literal["ok", "missing", "differs", "unknown"]
@@ -172,13 +172,21 @@ def scene_names(target: str) -> list[str]:
 
 def _entries(target: str) -> list[tuple[DataSet, SceneEntry]]:
     """All scenes of the catalogue that the target names; none if it names none."""
-    known = [(found, scene) for found in datasets() for scene in found.scenes]
-    return [entry for entry in known if target in (entry[0].name, entry[1].name)]
+    there = datasets()
+    known = {scene.name: (found, scene) for found in there for scene in found.scenes}
+    members = next((found.members for found in there if found.name == target), ())
+    for member in members:
+        if member not in known:
+            raise NmfsyncError(f"{CATALOGUE / target}.toml: there is no scene {member!r}")
+    chosen = members or [n for n, (found, _) in known.items() if target in (found.name, n)]
+    return [known[name] for name in chosen]
 
 
 def _unknown(target: str) -> NmfsyncError:
     """Return the error that says what there is instead, the closest first."""
-    known = {found.name: [scene.name for scene in found.scenes] for found in datasets()}
+    known = {
+        found.name: found.members or [scene.name for scene in found.scenes] for found in datasets()
+    }
     close = difflib.get_close_matches(target, [*known, *itertools.chain(*known.values())], n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     family = target.partition("/")[0]
@@ -197,6 +205,11 @@ def _read_dataset(path: Path) -> DataSet:
         scene = _build(SceneEntry, {**entry, "archives": tuple(archives)}, path)
         scenes.append(dataclasses.replace(scene, name=f"{table.get('name')}/{scene.name}"))
     found = _build(DataSet, {**table, "scenes": tuple(scenes)}, path)
+    if found.members:
+        return found
+    for key in ("format", "theta"):
+        if key not in table:
+            raise NmfsyncError(f"{path}: the key {key!r} is missing")
     if found.format not in READERS:
         known = ", ".join(READERS)
         raise NmfsyncError(f"{path}: format {found.format!r} is unknown (there are {known})")
@@ -243,7 +256,7 @@ def _lack(scene: SceneEntry, folder: Path) -> str | None:
     missing = [name for name in scene.files if not (folder / name).is_file()]
     if missing:
         return f"lacks {missing[0]}" + (f" and {len(missing) - 1} more" if missing[1:] else "")
-    return None if _files_below(folder) else "empty"
+    return None if files_below(folder) else "empty"
 
 
 # --- Reading -------------------------------------------------------------------------
@@ -260,7 +273,8 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
         those in all subfolders. Dot-files and files that are no images are
         left out, names are sorted naturally (img2 before img10). A folder with
         homographies in the Oxford (img1.ppm, H1to2p) or HPatches (1.ppm,
-        H_1_2) layout is read with them.
+        H_1_2) layout, or with cameras in the EPFL (0000.jpg, 0000.jpg.camera)
+        or Middlebury (dino_par.txt) layout, is read with them.
     data : Path or str, optional
         Folder that holds data sets, looked at first. What is neither there
         nor in $NMFSYNC_DATA nor in the cache is downloaded into the cache.
@@ -274,7 +288,7 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     ------
     NmfsyncError
         If the name is unknown, the download fails, fewer than two images can
-        be read, or the ground truth is faulty.
+        be read, or the ground truth or the cameras are faulty.
 
     Warns
     -----
@@ -287,133 +301,11 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
         raise NmfsyncError(f"{name} has {len(names)} scenes; choose one of {', '.join(names)}")
     entries = _entries(name)
     if not entries:
-        return _read_folder(Path(name))
+        return read_folder(Path(name))
     source, scene = entries[0]
     places = _places(data)
     folder = _find(scene, places) or _fetch_scene(scene, cache_folder(), places)
-    paths, truth = READERS[source.format](folder)
-    return Scene(scene.name, paths, truth)
-
-
-def _read_folder(folder: Path) -> Scene:
-    name = f"images/{folder.resolve().name}"
-    if any(_TRUTH_FILE.fullmatch(path.name) for path in _files_in(folder)):
-        return Scene(name, *_read_homographies(folder))
-    readable, faults = [], []
-    for path in _image_files(folder):
-        try:
-            image_size(path)
-            readable.append(path)
-        except NmfsyncError as error:
-            faults.append(str(error))
-    if len(readable) < 2:
-        count = "only one image" if readable else "no images"
-        fault = f" ({faults[0]})" if faults else ""
-        raise NmfsyncError(f"{folder}: {count} found{fault}; at least two are needed")
-    if faults:
-        more = f" and {len(faults) - 1} more files" if faults[1:] else ""
-        warnings.warn(f"left out: {faults[0]}{more}", NmfsyncWarning, stacklevel=3)
-    return Scene(name, tuple(readable))
-
-
-def _image_files(folder: Path) -> list[Path]:
-    for files in (_files_in(folder), _files_in(folder / "images"), _files_below(folder)):
-        images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
-        if images:
-            return images
-    return []
-
-
-def _files_in(folder: Path) -> list[Path]:
-    """Files of a folder in natural order, without dot-files."""
-    files = [path for path in _visible(folder) if path.is_file()]
-    return sorted(files, key=lambda path: _natural(path.name))
-
-
-def _visible(folder: Path) -> list[Path]:
-    try:
-        entries = list(folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        raise NmfsyncError(f"{folder}: cannot be read ({error.strerror})") from None
-    return [path for path in entries if not path.name.startswith(".")]
-
-
-def _files_below(folder: Path) -> list[Path]:
-    """Files of a folder and its subfolders in natural order, without hidden ones."""
-    found = []
-    for path in folder.rglob("*"):
-        relative = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in relative.parts):
-            found.append((_natural(relative.as_posix()), path))
-    return [path for _, path in sorted(found)]
-
-
-def _natural(text: str) -> tuple[list[tuple[int, str]], str]:
-    """Sort key: numbers by value; the text itself decides between 01 and 1."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", text.casefold())
-    return [(int(part), "") if part[0].isdigit() else (-1, part) for part in parts], text
-
-
-_IMAGE_FILE = re.compile(r"(?:img)?([1-9][0-9]*)(\.[^.]+)")
-_TRUTH_FILE = re.compile(r"H1to[0-9]+p|H_1_[0-9]+")
-
-
-def _read_homographies(folder: Path) -> tuple[tuple[Path, ...], Truth]:
-    """Read a planar scene in the Oxford or the HPatches layout: img1 … imgN, H1to2p … H1toNp."""
-    paths = _numbered_images(folder)
-    maps = [np.eye(3)]
-    for number in range(2, len(paths) + 1):
-        files = [folder / f"H1to{number}p", folder / f"H_1_{number}"]
-        maps.append(_read_homography(next((f for f in files if f.is_file()), files[0])))
-    sizes = np.array([image_size(path) for path in paths])
-    return paths, Homographies(np.array(maps), sizes)
-
-
-def _numbered_images(folder: Path) -> tuple[Path, ...]:
-    numbered: dict[int, Path] = {}
-    for path in _files_in(folder):
-        match = _IMAGE_FILE.fullmatch(path.name)
-        if match and match[2].lower() in IMAGE_SUFFIXES:
-            other = numbered.setdefault(int(match[1]), path)
-            if other != path:
-                raise NmfsyncError(
-                    f"{folder}: {other.name} and {path.name} have one number; remove one of them"
-                )
-    if len(numbered) < 2:
-        raise NmfsyncError(f"{folder}: needs at least two images, img1.ppm and img2.ppm or so")
-    for number in range(1, len(numbered) + 1):
-        if number not in numbered:
-            raise NmfsyncError(f"{folder}: image {number} of {max(numbered)} is missing")
-    return tuple(numbered[number] for number in range(1, len(numbered) + 1))
-
-
-def _read_homography(path: Path) -> NDArray[np.float64]:
-    """Nine numbers, however they are broken into lines, scaled to H[2, 2] = 1."""
-    try:
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except FileNotFoundError:
-        raise NmfsyncError(f"{path}: no such file, but its image is there") from None
-    except OSError as error:
-        raise NmfsyncError(f"{path}: cannot be read ({error.strerror})") from None
-    words = re.sub(r"#.*", "", text).replace(",", " ").split()
-    try:
-        H = np.array([float(word) for word in words])
-    except ValueError as error:
-        raise NmfsyncError(f"{path}: holds something that is not a number ({error})") from None
-    if H.size != 9:
-        raise NmfsyncError(f"{path}: a homography has 9 numbers, this file has {H.size}")
-    H = H.reshape(3, 3)
-    try:
-        Homographies(H[None], np.ones((1, 2), dtype=np.int64))
-    except NmfsyncError:
-        raise NmfsyncError(f"{path}: the homography is singular or not finite") from None
-    return H / H[2, 2] if H[2, 2] else H
-
-
-# Format of a data set -> function from a scene's folder to its images and truth.
-READERS: dict[str, Callable[[Path], tuple[tuple[Path, ...], Truth | None]]] = {
-    "homographies": _read_homographies,
-}
+    return READERS[source.format](scene.name, folder)
 
 
 # --- Fetching and verifying ----------------------------------------------------------
@@ -511,7 +403,7 @@ def _known_hashes(scene: SceneEntry, folder: Path) -> Mapping[str, str]:
 
 def _check_files(hashes: Mapping[str, str], folder: Path) -> dict[str, Status]:
     """Status of every file that is known or there, by its path in the folder."""
-    there = [path.relative_to(folder).as_posix() for path in _files_below(folder)]
+    there = [path.relative_to(folder).as_posix() for path in files_below(folder)]
     statuses: dict[str, Status] = {}
     for name in [*hashes, *(name for name in there if name not in hashes and name != RECORD)]:
         if name not in there:
@@ -580,7 +472,7 @@ def _fetch_archive(url: str, sha256: str | None, folder: Path) -> Path:
         raise NmfsyncError(f"{describe(archive)}; wanted SHA-256 {sha256}")
     unpack(archive, folder)
     archive.unlink()
-    while len(entries := _visible(folder)) == 1 and entries[0].is_dir():
+    while len(entries := visible(folder)) == 1 and entries[0].is_dir():
         folder = entries[0]
     return folder
 
@@ -612,7 +504,7 @@ def _record(scene: SceneEntry, folder: Path) -> None:
     """Write down the hashes of what arrived, so that `verify` notices later changes."""
     lines = [
         f"{sha256_of(path)}  {path.relative_to(folder).as_posix()}\n"
-        for path in _files_below(folder)
+        for path in files_below(folder)
     ]
     with atomic_write(folder / RECORD) as temporary:
         temporary.write_text("".join(lines), encoding="utf-8")
@@ -635,7 +527,7 @@ def _put(new: Path, target: Path) -> None:
 
 
 def _move_files(source: Path, target: Path) -> None:
-    for path in _files_below(source):
+    for path in files_below(source):
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         path.replace(place)

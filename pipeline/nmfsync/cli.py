@@ -143,7 +143,7 @@ def run(
     scenes = {target: catalogue.scene_names(target) for target in wanted}
     names = list(dict.fromkeys(name for group in scenes.values() for name in group))
     try:
-        done = _run_all(names, settings, out, data, jobs)
+        done, failed = _run_all(names, settings, out, data, jobs)
     except KeyboardInterrupt:
         typer.echo("Interrupted; the same command continues after the last finished step", err=True)
         raise typer.Exit(130) from None
@@ -153,9 +153,12 @@ def run(
     for target, group in scenes.items():
         evaluations = [done[name] for name in group if name in done]
         if _is_dataset(target) and evaluations:
-            write_dataset_report(out / target, catalogue.dataset(target).title, evaluations)
+            entry = catalogue.dataset(target)
+            numbers = {name: f"#{n} {name}" for n, name in enumerate(entry.members, start=1)}
+            faults = [f"{numbers.get(n, n)}: {failed[n]}" for n in group if n in failed]
+            write_dataset_report(out / target, entry.title, evaluations, numbers, faults)
             console.print(f"All of {target}: {out / target / 'report.html'}", highlight=False)
-    if len(done) < len(names):
+    if failed:
         raise typer.Exit(1)
 
 
@@ -174,14 +177,19 @@ def _universe_size(text: str) -> int | str:
 
 def _run_all(
     names: list[str], settings: Settings, out: Path, data: Path | None, jobs: int
-) -> dict[str, SceneEvaluation]:
-    """Run all scenes; a scene that fails is reported, and the others go on."""
-    done = {}
+) -> tuple[dict[str, SceneEvaluation], dict[str, str]]:
+    """Run all scenes; one that fails is reported, and the others go on.
+
+    Returns the evaluations, and what is wrong with the scenes that have none.
+    """
+    done: dict[str, SceneEvaluation] = {}
+    failed: dict[str, str] = {}
     total = len(steps(settings)) * len(names)
     with tqdm(total=total, unit="step", disable=None, leave=False) as bar:
 
         def finished(name: str, result: SceneEvaluation | str) -> None:
             if isinstance(result, str):
+                failed[name] = result
                 bar.write(f"Error: {result}", file=sys.stderr)
             else:
                 done[name] = result
@@ -197,7 +205,7 @@ def _run_all(
                 finished(name, result)
                 bar.set_description(f"{name} done")
                 bar.update(len(steps(settings)))
-    return done
+    return done, failed
 
 
 def _run_one(
@@ -311,7 +319,8 @@ def study(
 def data_list() -> None:
     """List the data sets, their scenes and their terms."""
     for entry in catalogue.datasets():
-        scenes = ", ".join(scene.name.split("/")[1] for scene in entry.scenes)
+        own = [scene.name.split("/")[1] for scene in entry.scenes]
+        scenes = ", ".join(entry.members or own)
         typer.echo(f"{entry.name}: {entry.title}")
         typer.echo(f"  scenes: {scenes}")
         typer.echo(f"  cite: {entry.citation}")

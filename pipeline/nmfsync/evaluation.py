@@ -4,7 +4,7 @@ FCM and precision are the measures for images, gt-error, recall and f-score
 those for data whose true W is known, and cycle-error needs no truth at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nmfsync.cameras import Camera
+from nmfsync.epipolar import epipolar_distance
 from nmfsync.errors import NmfsyncError
 from nmfsync.features import Features
 from nmfsync.matches import IntArray, Matches
@@ -60,6 +62,10 @@ class MethodEvaluation:
         Wall time of the method alone.
     peak_memory_mb : float
         Memory the method had allocated at its peak, beyond its input (10⁶ bytes).
+    epipolar_fcm, epipolar_precision : dict of str to float
+        As `fcm` and `precision`, by the distance to the epipolar lines of the
+        given cameras: this needs no depth, but lets pass what is wrong along
+        the line. Empty without cameras.
     """
 
     fcm: dict[str, float]
@@ -70,6 +76,8 @@ class MethodEvaluation:
     cycle_consistent: bool
     seconds: float
     peak_memory_mb: float
+    epipolar_fcm: dict[str, float] = field(default_factory=dict)
+    epipolar_precision: dict[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,21 +137,60 @@ def match_errors(
     -------
     MatchErrors
     """
+    if truth is None:
+        return _errors(matches, features, lambda i, j, a, b: np.full(len(a), np.nan))
+
+    def distance(i: int, j: int, a: NDArray, b: NDArray) -> NDArray:
+        moved, valid = truth.transfer(i, j, a)
+        return np.where(valid, np.linalg.norm(moved - b, axis=1), np.nan)
+
+    return _errors(matches, features, distance)
+
+
+def epipolar_errors(
+    matches: Matches, features: Sequence[Features], cameras: Sequence[Camera]
+) -> MatchErrors:
+    """Measure the distance of every match to the epipolar lines.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    features : sequence of Features
+    cameras : sequence of Camera
+        One an image.
+
+    Returns
+    -------
+    MatchErrors
+        A match that is wrong along the epipolar line has no error here.
+    """
+
+    def distance(i: int, j: int, a: NDArray, b: NDArray) -> NDArray:
+        return epipolar_distance(cameras[i], cameras[j], a, b)
+
+    return _errors(matches, features, distance)
+
+
+def _errors(
+    matches: Matches,
+    features: Sequence[Features],
+    distance: Callable[[int, int, NDArray, NDArray], NDArray],
+) -> MatchErrors:
+    """Apply distance(i, j, xy of p, xy of q), in pixels of image j, to all pairs of images."""
     W = matches.W.tocoo()
     image = matches.image_of
     between = image[W.row] != image[W.col]
     p, q = W.row[between].astype(np.int64), W.col[between].astype(np.int64)
     error = np.full(len(p), np.nan)
-    if truth is None or len(p) == 0:
+    if len(p) == 0:
         return MatchErrors(p, q, error)
     xy = np.concatenate([f.xy for f in features]).astype(np.float64)
     pair = image[p] * len(matches.sizes) + image[q]
     order = np.argsort(pair, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
         i, j = image[p[rows[0]]], image[q[rows[0]]]
-        moved, valid = truth.transfer(i, j, xy[p[rows]])
-        distance = np.linalg.norm(moved - xy[q[rows]], axis=1)
-        error[rows] = np.where(valid, distance / max(features[j].image_size), np.nan)
+        pixels = distance(i, j, xy[p[rows]], xy[q[rows]])
+        error[rows] = pixels / max(features[j].image_size)
     return MatchErrors(p, q, error)
 
 
@@ -292,6 +339,7 @@ def evaluate(
     truth: Truth | None,
     seconds: float,
     peak_memory_mb: float,
+    cameras: Sequence[Camera] | None = None,
 ) -> MethodEvaluation:
     """Measure one method's matches on one scene.
 
@@ -302,29 +350,36 @@ def evaluate(
     truth : Truth or None
     seconds, peak_memory_mb : float
         What the method took.
+    cameras : sequence of Camera, optional
+        For the distances to epipolar lines.
 
     Returns
     -------
     MethodEvaluation
     """
     errors = match_errors(matches, features, truth)
-    names = [f"{t:g}" for t in THRESHOLDS]
-    curves: tuple[dict[str, float], dict[str, float | None]] = ({}, {})
-    if truth is not None:
-        shares = fcm(errors, matches.sizes)
-        precisions = precision_at(errors)
-        curves = (
-            dict(zip(names, map(float, shares), strict=True)),
-            {n: None if np.isnan(v) else float(v) for n, v in zip(names, precisions, strict=True)},
-        )
     disagreement = cycle_error(matches.W, matches.sizes)
+    shares, precisions = _curves(errors, matches.sizes) if truth else ({}, {})
+    lines = _curves(epipolar_errors(matches, features, cameras), matches.sizes) if cameras else None
     return MethodEvaluation(
-        fcm=curves[0],
-        precision=curves[1],
+        fcm=shares,
+        precision=precisions,
         matchings=len(errors.p) // 2,
         judged=int(np.isfinite(errors.error).sum()),
         cycle_error=disagreement,
         cycle_consistent=disagreement == 0.0,
         seconds=seconds,
         peak_memory_mb=peak_memory_mb,
+        epipolar_fcm=lines[0] if lines else {},
+        epipolar_precision=lines[1] if lines else {},
+    )
+
+
+def _curves(errors: MatchErrors, sizes: IntArray) -> tuple[dict[str, float], dict[str, Any]]:
+    """FCM and precision by threshold, written as in "0.01"."""
+    names = [f"{t:g}" for t in THRESHOLDS]
+    shares, precisions = fcm(errors, sizes), precision_at(errors)
+    return (
+        dict(zip(names, map(float, shares), strict=True)),
+        {n: None if np.isnan(v) else float(v) for n, v in zip(names, precisions, strict=True)},
     )

@@ -10,16 +10,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from nmfsync.cameras import Camera
 from nmfsync.catalogue import datasets, load_scene
+from nmfsync.depths import DepthMaps, FeatureDepths, depth_maps_beside, mesh_beside, render_mesh
+from nmfsync.epipolar import check_cameras
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.evaluation import SceneEvaluation, evaluate
 from nmfsync.features import Features, extract_all, pack_features, unpack_features
 from nmfsync.files import atomic_write, sha256_of
 from nmfsync.matches import Matches, MultiMatching, PairwiseMatches, matches_from_arrays
 from nmfsync.matching import match
+from nmfsync.reconstruction import reconstruct_depths
 from nmfsync.report import write_scene_report
-from nmfsync.scene import Scene
-from nmfsync.stages import Record, key_of, run_stage, source_digest
+from nmfsync.scene import Scene, Truth
+from nmfsync.stages import Record, key_of, measure, run_stage, source_digest
 from nmfsync.synchronisation import (
     METHODS,
     TooLargeError,
@@ -128,6 +132,10 @@ def run_scene(
     key, features, matches, records = _match_images(
         scene, settings, folder / "stages", step, bars=progress is not None
     )
+    step("truth")
+    scene, records["truth"] = _with_truth(
+        scene, features, matches, folder / "stages", key, bars=progress is not None
+    )
     results: dict[str, Matches] = {"input": matches}
     left_out = []
     for method in settings.methods:
@@ -158,6 +166,7 @@ def run_scene(
                 scene.truth,
                 records[method].seconds,
                 records[method].peak_memory_mb,
+                scene.cameras,
             )
             for method, result in results.items()
         },
@@ -169,7 +178,7 @@ def run_scene(
 
 def steps(settings: Settings) -> tuple[str, ...]:
     """Names of the steps of `run_scene`, in order."""
-    return ("images", "features", "matches", *settings.methods, "report")
+    return ("images", "features", "matches", "truth", *settings.methods, "report")
 
 
 def _theta(scene: Scene, settings: Settings) -> float:
@@ -206,6 +215,51 @@ def _match_images(
         PairwiseMatches.from_arrays,
     )
     return key, features, matches, records
+
+
+def _with_truth(
+    scene: Scene,
+    features: Sequence[Features],
+    matches: PairwiseMatches,
+    folder: Path,
+    key: str,
+    bars: bool,
+) -> tuple[Scene, Record]:
+    """Give a scene with cameras its truth: a mesh, depth maps, or depths made from the images."""
+    if scene.truth is not None or scene.cameras is None:
+        return scene, Record(0.0, 0.0, [])
+    cameras = scene.cameras
+    _, record = measure(lambda: check_cameras(scene, features, matches))
+    mesh = mesh_beside(scene.paths[0].parent)
+    if mesh is not None:
+        maps, rendered = run_stage(
+            folder / "depths.npz",
+            key_of(sha256_of(mesh), source_digest(run_scene), scene.name, _poses(cameras)),
+            lambda: render_mesh(mesh, cameras).maps,
+            lambda maps: {str(i): depth for i, depth in enumerate(maps)},
+            lambda arrays: [arrays[str(i)] for i in range(len(arrays))],
+        )
+        truth: Truth | None = DepthMaps(cameras, maps)
+        warned = rendered.warnings
+    elif (truth := depth_maps_beside(scene.paths, cameras)) is not None:
+        warned = []
+    else:
+        xy = [f.xy for f in features]
+        depths, made = run_stage(
+            folder / "depths.npz",
+            key_of(key, "reconstructed", _poses(cameras)),
+            lambda: reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars),
+            lambda depths: {str(i): depth for i, depth in enumerate(depths)},
+            lambda arrays: [arrays[str(i)] for i in range(len(arrays))],
+        )
+        truth = FeatureDepths(cameras, xy, depths)
+        warned = made.warnings
+    return replace(scene, truth=truth), replace(record, warnings=record.warnings + warned)
+
+
+def _poses(cameras: Sequence[Camera]) -> list[Any]:
+    """Everything that a camera is, as JSON can hold it."""
+    return [[c.K.tolist(), c.R.tolist(), c.t.tolist(), c.size, c.distortion] for c in cameras]
 
 
 def _match(features: Sequence[Features], ratio: float | None, bars: bool) -> PairwiseMatches:

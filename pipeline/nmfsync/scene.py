@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nmfsync.cameras import Camera
 from nmfsync.errors import NmfsyncError
 from nmfsync.images import read_image
 
@@ -15,15 +16,12 @@ FloatArray = NDArray[np.float64]
 
 
 class Truth(Protocol):
-    """Where points of one image appear in another.
+    """Where points of one image appear in another."""
 
-    Attributes
-    ----------
-    kind : str
-        What the truth comes from, as written in `evaluation.json`.
-    """
-
-    kind: ClassVar[str]
+    @property
+    def kind(self) -> str:
+        """What the truth comes from, as written in `evaluation.json`."""
+        ...
 
     def transfer(self, i: int, j: int, xy: NDArray) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Move points of image i to image j.
@@ -109,11 +107,18 @@ class Scene:
         The image files.
     truth : Truth or None
         Where points appear in each image, if it is known.
+    cameras : tuple of Camera or None
+        The calibrated camera of every image, if they are known.
+    bounds : (2, 3) float64 array or None
+        Minimum and maximum corner of a box that holds the scene, in the
+        cameras' world, if it is known.
     """
 
     name: str
     paths: tuple[Path, ...]
     truth: Truth | None = None
+    cameras: tuple[Camera, ...] | None = None
+    bounds: FloatArray | None = None
 
     @property
     def images(self) -> Images:

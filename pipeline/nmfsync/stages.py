@@ -51,7 +51,7 @@ def source_digest(function: Callable[..., Any]) -> str:
 
     What was made by other code must not be taken for a result of this one.
     """
-    name = function.__module__.partition(".")[0]
+    name = (getattr(function, "__module__", None) or "").partition(".")[0]
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:
         return ""

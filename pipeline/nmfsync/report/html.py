@@ -18,6 +18,7 @@ from nmfsync.evaluation import MethodEvaluation, SceneEvaluation, match_errors
 from nmfsync.features import Features
 from nmfsync.files import atomic_write
 from nmfsync.matches import Matches, MultiMatching
+from nmfsync.report.cameras import cameras_figure
 from nmfsync.report.overlays import overlay_pairs, pair_figure, tracks_figure
 from nmfsync.report.plots import (
     HEADLINE,
@@ -34,8 +35,8 @@ from nmfsync.scene import Scene
 
 COLUMNS = (
     "scene", "images", "features", "universe_size", "truth", "method", "cycle_consistent",
-    "matchings", "judged", "fcm_0.01", "precision_0.01", "cycle_error", "seconds",
-    "peak_memory_mb",
+    "matchings", "judged", "fcm_0.01", "precision_0.01", "epipolar_fcm_0.01",
+    "epipolar_precision_0.01", "cycle_error", "seconds", "peak_memory_mb",
 )  # fmt: skip
 
 
@@ -106,9 +107,10 @@ def write_scene_report(
         for name, matches in results.items()
         if name == "input" or isinstance(matches, MultiMatching)
     }
-    plots = _plots(scene, results, evaluation, counts)
+    plots = _plots(scene, features, results, evaluation, counts)
     overlays = _overlays(scene, features, results)
-    for old in [folder / "fcm.png", *folder.glob("overlay-*.png")]:
+    names = ["fcm.png", "epipolar.png", "cameras.png"]
+    for old in [*(folder / name for name in names), *folder.glob("overlay-*.png")]:
         old.unlink(missing_ok=True)
     for picture in plots + overlays:
         write_bytes(folder / picture.file, picture.png)
@@ -131,7 +133,13 @@ def write_scene_report(
     write_bytes(folder / "report.html", html.encode())
 
 
-def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEvaluation]) -> None:
+def write_dataset_report(
+    folder: Path,
+    title: str,
+    evaluations: Sequence[SceneEvaluation],
+    labels: Mapping[str, str] | None = None,
+    left_out: Sequence[str] = (),
+) -> None:
     """Write `report.html`, `evaluation.csv` and, with truth, `fcm.png` of several scenes.
 
     Parameters
@@ -142,6 +150,10 @@ def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEv
         Heading of the report, for instance "graffiti".
     evaluations : sequence of SceneEvaluation
         One a scene.
+    labels : dict of str to str, optional
+        Headings of the scenes, where they are not their names.
+    left_out : sequence of str
+        What is said of scenes that could not be evaluated.
 
     Raises
     ------
@@ -158,7 +170,9 @@ def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEv
             "Higher is better. Solid lines are cycle-consistent results, dashed ones are not; "
             "a method shown without a line in the legend is consistent on some scenes only."
         )
-        plots = [Picture("fcm.png", "Correct matchings", caption, to_png(dataset_figure(judged)))]
+        plots = [
+            Picture("fcm.png", "Correct matchings", caption, to_png(dataset_figure(judged, labels)))
+        ]
         write_bytes(folder / "fcm.png", plots[0].png)
     methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
     html = (
@@ -168,12 +182,20 @@ def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEv
             title=title,
             methods=[(name, style_of(name)) for name in methods],
             scenes=[
-                (evaluation, _link(folder, evaluation.scene), _scene_cells(evaluation, methods))
+                (
+                    (labels or {}).get(evaluation.scene, evaluation.scene),
+                    evaluation,
+                    _link(folder, evaluation.scene),
+                    _scene_cells(evaluation, methods),
+                )
                 for evaluation in evaluations
             ],
             means=_means(evaluations, methods),
             plots=plots,
-            warnings=[(e.scene, text) for e in evaluations for text in e.warnings],
+            warnings=[
+                *(("left out", text) for text in left_out),
+                *((e.scene, text) for e in evaluations for text in e.warnings),
+            ],
         )
     )
     _write_csv(folder / "evaluation.csv", evaluations)
@@ -185,6 +207,7 @@ def write_dataset_report(folder: Path, title: str, evaluations: Sequence[SceneEv
 
 def _plots(
     scene: Scene,
+    features: Sequence[Features],
     results: Mapping[str, Matches],
     evaluation: SceneEvaluation,
     counts: Mapping[str, TrackCounts],
@@ -200,6 +223,18 @@ def _plots(
         )
         figure = fcm_figure(evaluation)
         plots.append(Picture("fcm.png", "Correct matchings", caption, to_png(figure)))
+    if scene.cameras:
+        caption = (
+            "The same by the distance to the epipolar lines of the given cameras. This needs no "
+            "depth, so it judges every match, but it lets pass what is wrong along the line."
+        )
+        figure = fcm_figure(evaluation, by="epipolar_")
+        plots.append(Picture("epipolar.png", "Epipolar distance", caption, to_png(figure)))
+        plots.append(
+            Picture(
+                "cameras.png", "Cameras", _CAMERAS_CAPTION, to_png(cameras_figure(scene, features))
+            )
+        )
     caption = (
         "Union-find joins whatever the input connects and must throw away every component "
         "that holds two features of one image; synchronisation splits it instead. "
@@ -216,6 +251,12 @@ def _plots(
     figure = matrix_figure(results["input"], after, first, scene.labels)
     plots.append(Picture("matrix.png", "The matrix W", caption, to_png(figure)))
     return plots
+
+
+_CAMERAS_CAPTION = (
+    "Where the cameras stand, with their lines of sight, and the points whose depth is known at "
+    "the features: from two sides, in units of the calibration."
+)
 
 
 def _first_consistent(results: Mapping[str, Matches]) -> str:
@@ -467,7 +508,8 @@ def _write_csv(path: Path, evaluations: Sequence[SceneEvaluation]) -> None:
         for e in evaluations:
             scene = [e.scene, e.images, e.features, e.universe_size, e.truth]
             for name, m in e.methods.items():
-                shares = [m.fcm.get(HEADLINE), m.precision.get(HEADLINE)]
+                curves = (m.fcm, m.precision, m.epipolar_fcm, m.epipolar_precision)
+                shares = [curve.get(HEADLINE) for curve in curves]
                 consistent = str(m.cycle_consistent).lower()
                 costs = [m.cycle_error, m.seconds, m.peak_memory_mb]
                 writer.writerow([*scene, name, consistent, m.matchings, m.judged, *shares, *costs])

@@ -86,13 +86,15 @@ def to_png(figure: Figure) -> bytes:
 # FCM and precision ---------------------------------------------------------------------
 
 
-def fcm_figure(evaluation: SceneEvaluation) -> Figure:
+def fcm_figure(evaluation: SceneEvaluation, by: str = "") -> Figure:
     """FCM(t) and precision(t) of every method; solid where cycle-consistent.
 
     Parameters
     ----------
     evaluation : SceneEvaluation
         Of a scene with truth.
+    by : str
+        "epipolar_" to draw the curves by epipolar distance instead.
 
     Returns
     -------
@@ -100,10 +102,11 @@ def fcm_figure(evaluation: SceneEvaluation) -> Figure:
     """
     figure = Figure(figsize=(11, 4.7), dpi=150)
     left, right = figure.subplots(1, 2)
-    _draw_curves(left, evaluation.methods, "fcm")
-    _draw_curves(right, evaluation.methods, "precision")
-    _name_axes(left, "Fraction of correct matchings, FCM(t)")
-    _name_axes(right, "Precision(t)")
+    _draw_curves(left, evaluation.methods, by + "fcm")
+    _draw_curves(right, evaluation.methods, by + "precision")
+    how = " by epipolar distance" if by else ""
+    _name_axes(left, f"Fraction of correct matchings, FCM(t){how}")
+    _name_axes(right, f"Precision(t){how}")
     for axes in (left, right):
         axes.set_xlabel("threshold t, % of the largest image dimension", color=INK, fontsize=10)
     figure.subplots_adjust(left=0.065, right=0.985, top=0.92, bottom=0.2, wspace=0.17)
@@ -111,13 +114,17 @@ def fcm_figure(evaluation: SceneEvaluation) -> Figure:
     return figure
 
 
-def dataset_figure(evaluations: Sequence[SceneEvaluation]) -> Figure:
+def dataset_figure(
+    evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str] | None = None
+) -> Figure:
     """FCM(t) of every method, one plot a scene.
 
     Parameters
     ----------
     evaluations : sequence of SceneEvaluation
         Of scenes with truth, at least one.
+    labels : dict of str to str, optional
+        Headings of the scenes, where they are not their names.
 
     Returns
     -------
@@ -130,7 +137,8 @@ def dataset_figure(evaluations: Sequence[SceneEvaluation]) -> Figure:
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, evaluation in zip(grid, evaluations, strict=False):
         _draw_curves(axes, evaluation.methods, "fcm")
-        _name_axes(axes, f"{_plain(evaluation.scene)}, m = {evaluation.features:,}")
+        label = (labels or {}).get(evaluation.scene, evaluation.scene)
+        _name_axes(axes, f"{_plain(label)}, m = {evaluation.features:,}")
     for axes in grid[len(evaluations) :]:
         axes.set_axis_off()
     figure.subplots_adjust(
