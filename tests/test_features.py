@@ -138,6 +138,15 @@ def test_equal_responses_are_ranked_from_top_to_bottom_and_left_to_right():
     assert np.rint(found.xy).tolist() == [[48, 48], [112, 48], [48, 112], [112, 112]]
 
 
+def test_a_lower_contrast_threshold_finds_more():
+    image = data.astronaut()
+    counts = [extract(image, 10_000, contrast=c).positions for c in (0.08, 0.04, 0.01)]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[-1]
+    with pytest.raises(NmfsyncError, match="contrast threshold must lie between 0 and 1"):
+        extract(image, contrast=-1)
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (3, 3), (1, 100), (100, 1), (100, 100)])
 def test_flat_or_tiny_image_has_no_features_and_a_warning_with_its_name(write, shape):
     path = write("grey.png", np.full(shape, 128, np.uint8))

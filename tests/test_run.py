@@ -183,6 +183,7 @@ def test_a_method_that_cannot_is_left_out(photographs, tmp_path, monkeypatch):
         ({"methods": ()}, "no method given"),
         ({"methods": ("nmfsnc",)}, "did you mean nmfsync"),
         ({"features": 0}, "number of features must be at least 1"),
+        ({"contrast": 1.0}, "contrast must lie between 0 and 1"),
         ({"ratio": 0.0}, "ratio must lie between 0 and 1"),
         ({"universe": 0}, "universe size must be auto or at least 1"),
         ({"theta": 1.5}, "theta must lie between 0 and 1"),

@@ -100,6 +100,12 @@ def run(
             help="Keep a feature for every dominant orientation of a position, not just one.",
         ),
     ] = False,
+    contrast: Annotated[
+        float,
+        typer.Option(
+            help="SIFT's contrast threshold: a lower one finds more, weaker features.", metavar="C"
+        ),
+    ] = Settings.contrast,
     ratio: Annotated[
         float | None,
         typer.Option(
@@ -134,6 +140,7 @@ def run(
         methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
         features=features,
         siblings=siblings,
+        contrast=contrast,
         ratio=ratio,
         universe=_universe_size(universe),
         theta=theta,

@@ -25,6 +25,8 @@ MAX_PIXELS = 8_000_000
 _OPENCV_SHIFT = 0.25
 
 _ARRAYS = ("xy", "descriptors", "scale", "orientation")
+CONTRAST = 0.04  # OpenCV's contrast threshold
+
 _NO_FEATURES = "no features found, so this image will have no matches"
 _REDUCED = "more than {:g} million pixels, so SIFT saw the image reduced"
 
@@ -87,7 +89,11 @@ def _check_arrays(features: Features) -> None:
 
 
 def extract(
-    image: Image, limit: int = 200, siblings: bool = False, max_pixels: int = MAX_PIXELS
+    image: Image,
+    limit: int = 200,
+    siblings: bool = False,
+    contrast: float = CONTRAST,
+    max_pixels: int = MAX_PIXELS,
 ) -> Features:
     """Detect and describe the SIFT features of one image.
 
@@ -108,6 +114,8 @@ def extract(
         At most this many features; fewer where SIFT finds fewer.
     siblings : bool
         Keep all orientations of a position, each as a feature of its own.
+    contrast : float
+        SIFT's contrast threshold: a lower one finds more, weaker features.
     max_pixels : int
         A larger image is reduced by averaging before SIFT sees it. Positions
         and scales are those of the full image all the same.
@@ -126,7 +134,7 @@ def extract(
     NmfsyncError
         If the image cannot be read.
     """
-    features, faults = _extract(image, limit, siblings, max_pixels)
+    features, faults = _extract(image, limit, siblings, contrast, max_pixels)
     for fault in faults:
         warnings.warn(f"{_name(image)}: {fault}", NmfsyncWarning, stacklevel=2)
     return features
@@ -136,6 +144,7 @@ def extract_all(
     images: Sequence[Image],
     limit: int = 200,
     siblings: bool = False,
+    contrast: float = CONTRAST,
     max_pixels: int = MAX_PIXELS,
     progress: bool = True,
 ) -> list[Features]:
@@ -144,7 +153,7 @@ def extract_all(
     Parameters
     ----------
     images : sequence of paths or arrays
-    limit, siblings, max_pixels
+    limit, siblings, contrast, max_pixels
         As in `extract`.
     progress : bool
         Show a progress bar if stderr is a terminal.
@@ -172,7 +181,7 @@ def extract_all(
     for image in tqdm(
         images, desc="Features", unit="image", leave=None, disable=not progress or None
     ):
-        features, faults = _extract(image, limit, siblings, max_pixels)
+        features, faults = _extract(image, limit, siblings, contrast, max_pixels)
         found.append(features)
         for fault in faults:
             names.setdefault(fault, []).append(_name(image))
@@ -187,16 +196,18 @@ def _name(image: Image) -> str:
 
 
 def _extract(
-    image: Image, limit: int, siblings: bool, max_pixels: int
+    image: Image, limit: int, siblings: bool, contrast: float, max_pixels: int
 ) -> tuple[Features, list[str]]:
     """Extract the features, and say what degraded them."""
+    if not 0 <= contrast < 1:
+        raise NmfsyncError(f"the contrast threshold must lie between 0 and 1, not {contrast}")
     if limit < 1 or max_pixels < 1:
         raise NmfsyncError("the limits on features and on pixels must be at least 1")
     full = _gray(image)
     height, width = full.shape
     pixels = _reduce(full, max_pixels)
     faults = [] if pixels is full else [_REDUCED.format(max_pixels / 1e6)]
-    table, descriptors = _detect(pixels, _name(image))
+    table, descriptors = _detect(pixels, contrast, _name(image))
     kept, positions = _choose(table, siblings)
     kept = kept[:limit]
     if not len(kept):
@@ -238,11 +249,15 @@ def _reduce(pixels: NDArray[np.uint8], max_pixels: int) -> NDArray[np.uint8]:
     return np.asarray(reduced, dtype=np.uint8)
 
 
-def _detect(pixels: NDArray[np.uint8], name: str) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+def _detect(
+    pixels: NDArray[np.uint8], contrast: float, name: str
+) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """All of SIFT's keypoints: rows (x, y, scale, orientation, response); descriptors."""
     try:
         # Without nfeatures: OpenCV's own limit lets ties through and counts siblings.
-        found, descriptors = cv2.SIFT.create().detectAndCompute(pixels, None)
+        found, descriptors = cv2.SIFT.create(contrastThreshold=contrast).detectAndCompute(
+            pixels, None
+        )
     except cv2.error as error:
         reason = " ".join(str(error).split())
         raise NmfsyncError(f"{name}: SIFT failed ({reason}); reduce the image") from None

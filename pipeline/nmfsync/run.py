@@ -16,7 +16,7 @@ from nmfsync.depths import DepthMaps, FeatureDepths, depth_maps_beside, mesh_bes
 from nmfsync.epipolar import check_cameras
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.evaluation import SceneEvaluation, evaluate
-from nmfsync.features import Features, extract_all, pack_features, unpack_features
+from nmfsync.features import CONTRAST, Features, extract_all, pack_features, unpack_features
 from nmfsync.files import atomic_write, sha256_of
 from nmfsync.matches import Matches, MultiMatching, PairwiseMatches, matches_from_arrays
 from nmfsync.matching import match
@@ -50,6 +50,8 @@ class Settings:
         At most this many features of an image.
     siblings : bool
         Keep a feature for every dominant orientation of a position.
+    contrast : float
+        SIFT's contrast threshold: a lower one finds more, weaker features.
     ratio : float or None
         Ratio test of the matching; None for no test.
     universe : int or "auto"
@@ -68,6 +70,7 @@ class Settings:
     methods: tuple[str, ...] = tuple(METHODS)
     features: int = 200
     siblings: bool = False
+    contrast: float = CONTRAST
     ratio: float | None = None
     universe: int | str = "auto"
     theta: float | None = None
@@ -78,6 +81,8 @@ class Settings:
             raise NmfsyncError(f"no method given; known are {', '.join(METHODS)}")
         if self.features < 1:
             raise NmfsyncError(f"the number of features must be at least 1, not {self.features}")
+        if not 0 <= self.contrast < 1:
+            raise NmfsyncError(f"the contrast must lie between 0 and 1, not {self.contrast}")
         if self.ratio is not None and not 0 < self.ratio <= 1:
             raise NmfsyncError(f"the ratio must lie between 0 and 1, not {self.ratio}")
         for method in self.methods:
@@ -197,11 +202,12 @@ def _match_images(
     step("features")
     digests = [sha256_of(path) for path in scene.paths]
     made_by = [_versions(), source_digest(run_scene)]
-    key = key_of(made_by, digests, settings.features, settings.siblings)
+    options = (settings.features, settings.siblings, settings.contrast)
+    key = key_of(made_by, digests, options)
     features, records["features"] = run_stage(
         folder / "features.npz",
         key,
-        lambda: extract_all(scene.paths, settings.features, settings.siblings, progress=bars),
+        lambda: extract_all(scene.paths, *options, progress=bars),
         pack_features,
         unpack_features,
     )
