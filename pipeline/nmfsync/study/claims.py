@@ -18,7 +18,7 @@ class Verdict:
     """A claim, whether it holds here, and by how much."""
 
     claim: str
-    outcome: str  # "holds", "holds in part", "does not hold", "no difference"
+    outcome: str  # "holds", "holds in part", "mostly does not hold", "does not hold", …
     detail: str
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class Comparison:
             if abs(gain.mean()) > 2 * error:
                 (wins if gain.mean() > 0 else losses).append(f"{column} = {value:g}")
         if wins and losses:
-            outcome = "holds in part"
+            outcome = "holds in part" if len(wins) >= len(losses) else "mostly does not hold"
         else:
             outcome = "holds" if wins else "does not hold" if losses else "no difference"
         means = [
