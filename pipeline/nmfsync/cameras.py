@@ -46,8 +46,9 @@ class Camera:
         """
         local = np.asarray(points, dtype=np.float64) @ self.R.T + self.t
         depth = local[:, 2]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            plane = local / depth[:, None]
+        plane = np.divide(
+            local, depth[:, None], out=np.full_like(local, np.nan), where=depth[:, None] != 0
+        )
         if any(self.distortion) and len(plane):
             flat, _ = cv2.projectPoints(
                 np.nan_to_num(plane)[:, None], np.zeros(3), np.zeros(3), self.K,

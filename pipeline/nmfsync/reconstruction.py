@@ -34,15 +34,16 @@ VIEWS = 6  # at most so many neighbouring views for an image
 COVER = 4  # so many of them are wanted for every point
 
 STEP = 1.0  # pixels a hypothesis moves in the view where it moves most
-DISTINCT = 2.0  # pixels from which on another depth is a different depth
+DISTINCT = 3.0  # pixels beyond which another depth is a different depth
 MODES = 4  # the best depths that are looked at more closely
 
 AGREEING = 3  # so many views must show the patch
-MIN_CORRELATION = 0.8  # in each of them, for the small patch
-MIN_LEAD = 0.02  # of the best score over that of every different depth, for the large patch
+MIN_CORRELATION = 0.85  # in each of them, for the small patch
+MIN_LEAD = 0.03  # of the best score over that of every different depth, for the large patch
 SAME = 0.5  # pixels that the best depths of the small and of the large patch may be apart
 MIN_CONTRAST = 2.0  # standard deviation of a patch that can be recognised, in grey levels
 
+_WITHIN = 2.0  # pixels by which a reprojection may be wrong and yet count as right
 _MARGIN = 0.05  # bounds are meant tightly, and surfaces lie on them
 _BLOCK = 6_000_000  # pixels of patches read at a time, 24 MB
 _ROWS = 30_000  # OpenCV's maps have at most 32767
@@ -54,9 +55,13 @@ def _window(radius: int, stride: int) -> FloatArray:
     return np.stack([a.ravel() for a in np.meshgrid(side, side)])
 
 
+_RADIUS = 5  # of the large patch, in pixels
 # The sweep itself can do with every other pixel of the large patch.
-_WINDOWS = {"coarse": _window(5, 2), "small": _window(3, 1), "large": _window(5, 1)}
-_RADIUS = 5
+_WINDOWS = {
+    "coarse": _window(_RADIUS, 2),
+    "small": _window(3, 1),
+    "large": _window(_RADIUS, 1),
+}
 # The views that fit best count fully, others help to tell depths apart.
 _WEIGHTS = np.array([1, 1, 1, 1 / 2, 1 / 4, 1 / 8], dtype=np.float32) / 3
 # Relative change of inverse depth along x and y, times the focal length.
@@ -213,7 +218,7 @@ def depth_quality(
     )
     judged = apart[~np.isnan(apart).all(axis=1)]
     kept = judged[~np.isinf(judged).any(axis=1)]
-    far = kept > DISTINCT
+    far = kept > _WITHIN
     return DepthQuality(
         judged=len(judged),
         reconstructed=_ratio(len(kept), len(judged)),
@@ -290,8 +295,11 @@ def _depth_range(
     if bounds is not None:
         direction = cameras[i].back_project(xy, np.ones(len(xy))) - centre
         return _through_box(centre, direction, np.asarray(bounds, dtype=np.float64))
-    away = np.array([np.linalg.norm(camera.centre - centre) for camera in cameras])
-    away = away[away > 1e-9 * away.max()] if away.max() > 0 else np.array([np.nan])
+    centres = np.array([camera.centre for camera in cameras])
+    away = np.linalg.norm(centres - centre, axis=1)
+    away = away[away > 1e-9 * np.abs(centres).max()]
+    if not len(away):  # from one place, nothing has a depth
+        return np.full(len(xy), np.nan), np.full(len(xy), np.nan)
     # Nearer or farther than this, every angle is out of range.
     near = away.min() / 2
     far = away.max() / np.sin(np.radians(ANGLES[0]))
@@ -380,10 +388,10 @@ class _Sweep:
         result = np.full(len(self.xy), np.nan)
         if len(self.views) < AGREEING or not len(self.xy):
             return result
-        tried, steps = self.hypotheses()
-        use = np.flatnonzero((steps > 0) & ~self.plain)
-        if not len(use):
+        tried = self.hypotheses()
+        if tried.shape[1] < 2:
             return result
+        use = np.flatnonzero(~self.plain & np.isfinite(tried[:, 1]))
         sizes = (
             tried.shape[1] * _WINDOWS["coarse"].size,
             MODES * _SHIFTS.size * _WINDOWS["large"].size,
@@ -391,14 +399,14 @@ class _Sweep:
         block = max(1, 2 * _BLOCK // max(sizes))  # windows have two coordinates a pixel
         for start in range(0, len(use), block):
             rows = use[start : start + block]
-            result[rows] = self.search(rows, tried[rows], steps[rows])
+            result[rows] = self.search(rows, tried[rows])
         return result
 
-    def hypotheses(self) -> tuple[FloatArray, FloatArray]:
-        """Depths to try (n, h), and the pixels (n,) that they move from one to the next.
+    def hypotheses(self) -> FloatArray:
+        """Depths to try (n, h), NaN at the ends of rows that have fewer.
 
-        They move evenly in the view where they move most; depths that too few
-        views see are left out.
+        From one to the next a position moves by STEP pixels in the view where it
+        moves most. Depths that too few views see are left out.
         """
         count = 96
         grid = _spread(*self.range, count)
@@ -414,21 +422,20 @@ class _Sweep:
             seen_by += both
         motion[seen_by < AGREEING] = 0
         path = np.pad(np.cumsum(motion, axis=1), ((0, 0), (1, 0)))
-        steps = max(1, int(np.ceil(path[:, -1].max() / STEP)))
-        part = np.linspace(0, 1, steps + 1)
-        tried = [np.interp(part * p[-1], p, g) for p, g in zip(path, grid, strict=True)]
-        return np.array(tried), path[:, -1] / steps
+        moved_by = np.arange(0, path[:, -1].max() + STEP, STEP)
+        rows = zip(path, grid, strict=True)
+        return np.array([np.interp(moved_by, p, depth, right=np.nan) for p, depth in rows])
 
-    def search(self, rows: NDArray[np.intp], tried: FloatArray, steps: FloatArray) -> FloatArray:
+    def search(self, rows: NDArray[np.intp], tried: FloatArray) -> FloatArray:
         """Depths of the positions `rows`, of `tried` (n, h) and between; NaN where unsure."""
         score, _ = self.scores(rows, tried, _NO_SLANT, "coarse")
-        modes = _modes(score, np.ceil(DISTINCT / steps).astype(int))
+        modes = _modes(score, int(np.ceil(DISTINCT / STEP)))
         places = np.clip(modes[:, :, None] + _SHIFTS, 0, tried.shape[1] - 1)
         small = self.refine(rows, tried, places, "small")
         large = self.refine(rows, tried, places, "large")
         good = small.correlation >= MIN_CORRELATION
         good &= large.lead >= MIN_LEAD
-        good &= np.abs(small.place - large.place) * steps <= SAME
+        good &= np.abs(small.place - large.place) * STEP <= SAME
         return np.where(good, _between(tried, small.place[:, None])[:, 0], np.nan)
 
     def refine(
@@ -513,14 +520,14 @@ def _correlate(
     return np.einsum("np,np->n", _normalise(patches), normalised)
 
 
-def _modes(scores: NDArray[np.float32], apart: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Places (n, MODES) of the largest scores, each more than `apart` (n,) from the others."""
+def _modes(scores: NDArray[np.float32], apart: int) -> NDArray[np.intp]:
+    """Places (n, MODES) of the largest scores, each more than `apart` from the others."""
     scores = scores.copy()
     place = np.arange(scores.shape[1])
     modes = np.empty((len(scores), MODES), dtype=np.intp)
     for k in range(MODES):
         modes[:, k] = scores.argmax(axis=1)
-        scores[np.abs(place - modes[:, k, None]) <= apart[:, None]] = -2
+        scores[np.abs(place - modes[:, k, None]) <= apart] = -1
     return modes
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 from PIL import Image
 
+from nmfsync.depths import DepthMaps, FeatureDepths
 from nmfsync.evaluation import MethodEvaluation, SceneEvaluation, match_errors
 from nmfsync.features import Features
 from nmfsync.files import atomic_write
@@ -128,6 +130,7 @@ def write_scene_report(
         plots=plots,
         overlays=overlays,
         images=_image_rows(scene, features),
+        depths_known=_depths_known(scene, features),
         settings=_flat(evaluation.settings),
     )
     write_bytes(folder / "report.html", html.encode())
@@ -257,6 +260,15 @@ _CAMERAS_CAPTION = (
     "Where the cameras stand, with their lines of sight, and the points whose depth is known at "
     "the features: from two sides, in units of the calibration."
 )
+
+
+def _depths_known(scene: Scene, features: Sequence[Features]) -> str:
+    """Say for how many features a truth from depths knows the depth."""
+    if not isinstance(scene.truth, DepthMaps | FeatureDepths):
+        return ""
+    points = [scene.truth.points(i, f.xy)[:, 0] for i, f in enumerate(features)]
+    known = sum(int(np.isfinite(column).sum()) for column in points)
+    return f"{known:,} of {sum(len(column) for column in points):,} features"
 
 
 def _first_consistent(results: Mapping[str, Matches]) -> str:

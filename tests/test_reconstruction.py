@@ -1,0 +1,240 @@
+"""Depths found in images, against depths that are known exactly or measured by laser."""
+
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import rendered
+from nmfsync.cameras import Camera
+from nmfsync.depths import DepthMaps, depth_maps_beside
+from nmfsync.errors import NmfsyncError
+from nmfsync.features import extract
+from nmfsync.layouts import read_epfl, read_middlebury
+from nmfsync.reconstruction import depth_quality, neighbouring_views, reconstruct_depths
+from real_data import real_data
+
+NONE = np.empty((0, 2))
+BOX = np.array([[-1.8, -1.4, -0.8], [1.8, 1.4, 1.1]])
+
+
+def features_in(images, chosen, limit=90):
+    """Positions of the features of the chosen images, none in the others."""
+    return [
+        extract(image, limit=limit).xy if i in chosen else NONE for i, image in enumerate(images)
+    ]
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return rendered.scene()
+
+
+@pytest.fixture(scope="module")
+def features(scene):
+    return features_in(scene.images, (0, 3))
+
+
+@pytest.fixture(scope="module")
+def depths(scene, features):
+    return reconstruct_depths(scene.images, scene.cameras, features, progress=False)
+
+
+def exact(scene, features):
+    return [scene.depth_at(i, xy) for i, xy in enumerate(features)]
+
+
+def share(depths):
+    return np.isfinite(np.concatenate(depths)).mean()
+
+
+def test_rendered_depths_are_found_and_right(scene, features, depths):
+    quality = depth_quality(
+        features, depths, exact(scene, features), scene.cameras, neighbouring_views(scene.cameras)
+    )
+    assert quality.judged == 180
+    assert quality.reconstructed > 0.7
+    assert quality.within > 0.99
+    assert quality.within_in_all > 0.98
+    assert quality.median < 0.1
+
+
+def test_bounds_lead_to_the_same_depths(scene, features, depths):
+    inside = reconstruct_depths(scene.images, scene.cameras, features, BOX, progress=False)
+    assert abs(share(inside) - share(depths)) < 0.05
+    both = np.isfinite(inside[3]) & np.isfinite(depths[3])
+    assert both.mean() > 0.7
+    assert (np.abs(inside[3] / depths[3] - 1)[both] < 0.005).mean() > 0.95
+
+
+def test_bounds_that_miss_the_scene_give_nothing(scene, features):
+    elsewhere = BOX + np.array([0, 0, 2.5])
+    found = reconstruct_depths(scene.images, scene.cameras, features, elsewhere, progress=False)
+    assert share(found) < 0.02
+    behind = BOX - np.array([0, 0, 20])
+    found = reconstruct_depths(scene.images, scene.cameras, features, behind, progress=False)
+    assert share(found) == 0
+
+
+def test_cameras_of_other_images_give_next_to_nothing(scene, features):
+    cameras = [scene.cameras[i] for i in (3, 0, 5, 1, 6, 2, 4)]
+    found = reconstruct_depths(scene.images, cameras, features, progress=False)
+    assert share(found) < 0.02
+
+
+def test_rotations_the_wrong_way_round_give_next_to_nothing(scene, features):
+    cameras = [replace(c, R=c.R.T, t=-c.R.T @ c.centre) for c in scene.cameras]
+    found = reconstruct_depths(scene.images, cameras, features, progress=False)
+    assert share(found) < 0.02
+
+
+def test_distorted_images_lead_to_the_same_depths(scene):
+    bent = [replace(c, distortion=(-0.2, 0.05, 0.001, -0.001, 0.0)) for c in scene.cameras]
+    images = [straight_to_bent(*pair) for pair in zip(scene.images, bent, strict=True)]
+    features = features_in(images, (3,))
+    found = reconstruct_depths(images, bent, features, BOX, progress=False)
+    true = scene.depth_at(3, straight(bent[3], features[3]))
+    quality = depth_quality(
+        features[3:4], found[3:4], [true], bent[3:4] + bent, [np.arange(1, len(bent) + 1)]
+    )
+    assert quality.reconstructed > 0.6
+    assert quality.within > 0.99
+
+
+def straight(camera: Camera, xy: np.ndarray) -> np.ndarray:
+    """Pixels without the lens distortion."""
+    return replace(camera, distortion=(0.0,) * 5).project(
+        camera.back_project(xy, np.ones(len(xy)))
+    )[0]
+
+
+def straight_to_bent(image: np.ndarray, camera: Camera) -> np.ndarray:
+    """Draw the image as a camera with lens distortion sees it."""
+    height, width = image.shape
+    grid = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).reshape(-1, 2)
+    at = straight(camera, grid).astype(np.float32).reshape(height, width, 2)
+    return cv2.remap(image, at[..., 0], at[..., 1], cv2.INTER_CUBIC)
+
+
+def test_threads_do_not_change_a_bit(scene, features, depths):
+    threads = cv2.getNumThreads()
+    try:
+        cv2.setNumThreads(1)
+        with threadpool_limits(1):
+            again = reconstruct_depths(scene.images, scene.cameras, features, progress=False)
+    finally:
+        cv2.setNumThreads(threads)
+    assert [d.tobytes() for d in again] == [d.tobytes() for d in depths]
+
+
+def test_other_features_do_not_change_a_depth(scene, features, depths):
+    """No feature learns from another, so none can lend credit to a wrong match."""
+    some = [xy[::7] for xy in features]
+    found = reconstruct_depths(scene.images, scene.cameras, some, progress=False)
+    np.testing.assert_allclose(found[3], depths[3][::7], rtol=1e-9)
+
+
+def test_image_without_features_has_no_depths(depths):
+    assert [len(d) for d in depths] == [90, 0, 0, 90, 0, 0, 0]
+    assert depths[1].dtype == np.float64
+
+
+@pytest.mark.parametrize("views", [0, 1, 2, 3])
+def test_too_few_views_to_agree_give_nothing(scene, views):
+    chosen = slice(0, views)
+    features = features_in(scene.images[chosen], (0,))
+    found = reconstruct_depths(
+        scene.images[chosen], scene.cameras[chosen], features, progress=False
+    )
+    assert [len(d) for d in found] == [len(xy) for xy in features]
+    assert not np.isfinite(np.concatenate([*found, [np.nan]])).any()
+
+
+def test_cameras_in_one_place_give_nothing(scene, features):
+    turned = [replace(c, t=-c.R @ scene.cameras[0].centre) for c in scene.cameras]
+    found = reconstruct_depths(scene.images, turned, features, progress=False)
+    assert share(found) == 0
+
+
+def test_flat_images_give_nothing(scene, features):
+    flat = [np.full_like(image, 90) for image in scene.images]
+    found = reconstruct_depths(flat, scene.cameras, features, progress=False)
+    assert share(found) == 0
+
+
+def test_camera_of_another_size_is_refused(scene, features):
+    cameras = [scene.cameras[0].scaled_to((640, 480)), *scene.cameras[1:]]
+    with pytest.raises(NmfsyncError, match="image 1 has 320 × 240 pixels"):
+        reconstruct_depths(scene.images, cameras, features, progress=False)
+
+
+def test_missing_camera_is_refused(scene, features):
+    with pytest.raises(NmfsyncError, match="7 images, 6 cameras"):
+        reconstruct_depths(scene.images, scene.cameras[1:], features, progress=False)
+
+
+def test_neighbours_are_other_views_and_the_nearer_ones_come_first(scene):
+    views = neighbouring_views(scene.cameras)  # 7 degrees apart on an arc
+    assert all(i not in chosen for i, chosen in enumerate(views))
+    assert set(views[0][:3]) <= {1, 2, 3, 4}
+
+
+def test_quality_counts_what_it_says():
+    """Two cameras side by side: at depth 10 a pixel moves by 100 · 1 / 10 = 10 pixels."""
+    K = np.array([[100.0, 0, 50], [0, 100, 50], [0, 0, 1]])
+    cameras = [Camera(K, np.eye(3), np.array([-x, 0.0, 0]), (100, 100)) for x in (0.0, 1.0)]
+    xy = [np.array([[50.0, 50], [50, 50], [50, 50], [50, 50], [5, 50]]), NONE]
+    true = [np.array([10.0, 10, 10, np.nan, 10]), np.empty(0)]  # the last one leaves image 1
+    found = [np.array([100 / 11, 100 / 15, np.nan, 10, 10]), np.empty(0)]  # 11 and 15 pixels
+    quality = depth_quality(xy, found, true, cameras, [np.array([1]), np.array([0])])
+    assert quality.judged == 3
+    assert quality.reconstructed == pytest.approx(2 / 3)
+    assert quality.within == quality.within_in_all == 0.5
+    assert quality.median == pytest.approx(3)
+
+
+def test_quality_of_nothing_is_not_a_number(scene):
+    quality = depth_quality([], [], [], [], [])
+    assert quality.judged == 0
+    assert np.isnan([quality.reconstructed, quality.within, quality.median]).all()
+
+
+def fountain_quality(chosen):
+    folder = real_data("epfl/fountain-P11")
+    photographs = read_epfl("epfl/fountain-P11", folder)
+    truth = depth_maps_beside(photographs.paths, photographs.cameras)
+    assert isinstance(truth, DepthMaps)
+    images, cameras = list(photographs.images), photographs.cameras
+    features = features_in(images, chosen, limit=200)
+    true = [cameras[i].project(truth.points(i, xy))[1] for i, xy in enumerate(features)]
+    found = reconstruct_depths(images, cameras, features, progress=False)
+    return depth_quality(features, found, true, cameras, neighbouring_views(cameras))
+
+
+def test_fountain_depths_agree_with_the_laser():
+    """One image, since the sweep takes some seconds."""
+    quality = fountain_quality((4,))
+    assert quality.judged > 100
+    assert quality.reconstructed > 0.3
+    assert quality.within > 0.9
+    assert quality.median < 0.6
+
+
+@pytest.mark.benchmark
+def test_all_fountain_depths_agree_with_the_laser():
+    quality = fountain_quality(range(11))
+    print(quality)
+    assert quality.reconstructed > 0.4
+    assert quality.within > 0.95
+
+
+def test_dino_depths_lie_in_the_box():
+    dino = read_middlebury("dino", real_data("middlebury/dinoSparseRing"))
+    features = features_in(dino.images, (2,), limit=60)
+    found = reconstruct_depths(dino.images, dino.cameras, features, dino.bounds, progress=False)[2]
+    points = dino.cameras[2].back_project(features[2], found)[np.isfinite(found)]
+    assert len(points) > 5
+    margin = 0.1 * (dino.bounds[1] - dino.bounds[0])
+    assert ((points > dino.bounds[0] - margin) & (points < dino.bounds[1] + margin)).all()
