@@ -20,7 +20,11 @@ from nmfsync import (
     synthetic,
 )
 from nmfsync.synchronisation import resolve_universe_size
-from nmfsync.synchronisation.matchals import TooLargeError, _require_memory
+from nmfsync.synchronisation.matchals import (
+    TooLargeError,
+    _independent_parts,
+    _require_memory,
+)
 from nmfsync.synchronisation.nmf import factorise
 from real_data import real_data
 
@@ -232,9 +236,33 @@ def test_bad_arguments_get_one_clear_line(arguments, message):
         synchronise(matches, **{"method": "nmfsync", **arguments})
 
 
+@given(matches=strategies.pairwise_matches())
+def test_matchals_parts_hold_together(matches):
+    """Every matched feature is in exactly one part, and no match leads from part to part."""
+    parts = _independent_parts(matches.W)
+    matched = np.flatnonzero(np.diff(matches.W.indptr) > 1)
+    assert sorted(np.concatenate([[], *parts])) == matched.tolist()
+    part_of = np.full(matches.W.shape[0], -1)
+    for number, rows in enumerate(parts):
+        part_of[rows] = number
+    p, q = matches.W.tocoo().coords
+    assert (part_of[p] == part_of[q]).all()
+
+
+def test_matchals_solves_independent_problems_as_if_alone():
+    """Two problems of 300 features side by side in the same images."""
+    W, _, sizes = synthetic.generate(k=25, d=20, rho=0.6, sigma=0.5, seed=4)
+    alone = synchronise(PairwiseMatches(W, sizes), "matchals")
+    order = np.argsort(np.tile(np.repeat(np.arange(25), sizes), 2), kind="stable")
+    both = sparse.block_diag([W, W]).tocsr()[order][:, order]
+    result = synchronise(PairwiseMatches(both, 2 * sizes), "matchals")
+    expected = sparse.block_diag([alone.W, alone.W]).tocsr()[order][:, order]
+    assert same(result.W, expected)
+
+
 def test_matchals_refuses_what_does_not_fit():
-    with pytest.raises(TooLargeError, match=r"matchals needs about .* GB for 10,000,000"):
-        _require_memory(m=10**7, rank=100)
+    with pytest.raises(TooLargeError, match=r"matchals needs about .* GB for 10,000,000 connected"):
+        _require_memory(10**7)
 
 
 def test_house_sequence_as_the_authors_codes():

@@ -7,6 +7,7 @@ import psutil
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack
+from scipy.sparse.csgraph import connected_components
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.matches import IntArray, PairwiseMatches
@@ -15,6 +16,7 @@ from nmfsync.synchronisation.projection import greedy_one_to_one
 Float32Array = NDArray[np.float32]
 ALPHA = 50.0  # weight of the nuclear norm
 BETA = 0.1  # price of a match
+PART_SIZE = 200  # small components are solved together, up to so many features
 DENSE_ARRAYS = 8  # m × m arrays alive at once
 
 
@@ -35,14 +37,18 @@ def matchals(
     Minimises ⟨β − W, X⟩ + α‖X‖_* over X in [0, 1] with identity diagonal
     blocks, by the alternating direction method of multipliers with X = ABᵀ, and
     keeps the entries above ½ (best first, where several in a block compete for
-    one feature). The result is not cycle-consistent. Works on dense m × m
-    arrays.
+    one feature). The result is not cycle-consistent.
+
+    Features without a path of matches between them have X = 0 at the optimum:
+    dropping such entries of any X raises neither term. So each part of the
+    problem that holds together is solved on its own, on dense arrays of its
+    size.
 
     Parameters
     ----------
     matches : PairwiseMatches
     universe_size : int
-        Not used: the authors take the rank min(m, 4·max m_i).
+        Not used: the authors take the rank min(m, 4·max m_i), here of each part.
     theta : float
         Not used: the method has no pruning threshold.
     seed : int
@@ -65,12 +71,36 @@ def matchals(
     Zhou, Zhu, Daniilidis: Multi-image matching via fast alternating
     minimization. ICCV 2015.
     """
-    sizes = matches.sizes
-    m = int(sizes.sum())
-    rank = int(min(m, 4 * sizes.max()))
-    _require_memory(m, rank)
-    X = _solve(matches, rank, seed, max_iterations, tolerance)
-    return _threshold(X, matches)
+    parts = _independent_parts(matches.W)
+    _require_memory(max(map(len, parts), default=1))
+    image, k = matches.image_of, len(matches.sizes)
+    pairs = [np.empty((2, 0), dtype=np.int64)]
+    for rows in parts:
+        sizes = np.bincount(image[rows], minlength=k)
+        part = PairwiseMatches(matches.W[rows][:, rows], sizes)
+        rank = int(min(len(rows), 4 * sizes.max()))
+        X = _solve(part, rank, seed, max_iterations, tolerance)
+        pairs.append(rows[_threshold(X, part)])
+    p, q = np.hstack(pairs)
+    upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=matches.W.shape).tocsr()
+    return PairwiseMatches(upper + upper.T, matches.sizes)
+
+
+def _independent_parts(W: sparse.csr_array) -> list[IntArray]:
+    """Features of W's connected components, small ones put together; none of single features."""
+    _, label = connected_components(W, directed=False)
+    size = np.bincount(label)
+    limit = max(size.max(initial=0), PART_SIZE)
+    part_of = np.full(len(size), -1)
+    filled: list[int] = []
+    for component in np.argsort(-size, kind="stable"):
+        if size[component] == 1:
+            break
+        if not filled or filled[-1] + size[component] > limit:
+            filled.append(0)
+        filled[-1] += size[component]
+        part_of[component] = len(filled) - 1
+    return [np.flatnonzero(part_of[label] == part) for part in range(len(filled))]
 
 
 def _solve(
@@ -130,23 +160,21 @@ def _diagonal_blocks(offsets: IntArray) -> tuple[IntArray, Float32Array]:
     return row * m + column, (row == column).astype(np.float32)
 
 
-def _threshold(X: Float32Array, matches: PairwiseMatches) -> PairwiseMatches:
+def _threshold(X: Float32Array, matches: PairwiseMatches) -> IntArray:
     """Keep entries above one half, at most one of a feature in every other image."""
     image, k = matches.image_of, len(matches.sizes)
     p, q = np.nonzero(X > 0.5)
     above = image[p] < image[q]
     p, q = p[above], q[above]
     taken = greedy_one_to_one(p * k + image[q], q * k + image[p], X[p, q])
-    p, q = p[taken], q[taken]
-    upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=X.shape).tocsr()
-    return PairwiseMatches(upper + upper.T, matches.sizes)
+    return np.stack([p[taken], q[taken]])
 
 
-def _require_memory(m: int, rank: int) -> None:
-    needed = 4 * (DENSE_ARRAYS * m**2 + 6 * m * rank)
+def _require_memory(m: int) -> None:
+    needed = 4 * (DENSE_ARRAYS + 2) * m**2  # and A and B with what they are made from
     available = psutil.virtual_memory().available
     if needed > 0.9 * available:
         raise TooLargeError(
-            f"matchals needs about {needed / 1e9:,.1f} GB for {m:,} features, "
+            f"matchals needs about {needed / 1e9:,.1f} GB for {m:,} connected features, "
             f"but {available / 1e9:,.1f} GB are free; use fewer features or another method"
         )
