@@ -161,7 +161,9 @@ def run(
         evaluations = [done[name] for name in group if name in done]
         if _is_dataset(target) and evaluations:
             entry = catalogue.dataset(target)
-            numbers = {name: f"#{n} {name}" for n, name in enumerate(entry.members, start=1)}
+            numbers = {
+                name: f"#{n} {name.split('/')[-1]}" for n, name in enumerate(entry.members, start=1)
+            }
             faults = [f"{numbers.get(n, n)}: {failed[n]}" for n in group if n in failed]
             write_dataset_report(out / target, entry.title, evaluations, numbers, faults)
             console.print(f"All of {target}: {out / target / 'report.html'}", highlight=False)

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
@@ -253,9 +253,9 @@ def _name_axes(axes: Axes, title: str) -> None:
 
 def _tidy(axes: Axes) -> None:
     """Quiet axes in percent: a light grid, no box."""
-    axes.xaxis.set_major_formatter(PercentFormatter(decimals=0, symbol=" %"))
-    axes.yaxis.set_major_formatter(PercentFormatter(decimals=0, symbol=" %"))
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter("{x:g} %")
+    axes.yaxis.set_major_formatter("{x:g} %")
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.grid(axis="y", color="#E4E4E4", linewidth=0.7)
     unbox(axes)
 
