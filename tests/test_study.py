@@ -11,7 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nmfsync import METHODS, MultiMatching, NmfsyncError, NmfsyncWarning, synchronise
+from nmfsync import (
+    METHODS,
+    MultiMatching,
+    NmfsyncError,
+    NmfsyncWarning,
+    Settings,
+    synchronise,
+)
 from nmfsync.report.study import write_study_report
 from nmfsync.study import STUDIES, run_study, runner
 from nmfsync.study.claims import Comparison, Consistency, Robustness
@@ -179,6 +186,7 @@ def alone(matches, universe_size, theta, seed):
 
 def test_a_method_of_ones_own_takes_part_everywhere(tmp_path, monkeypatch, nmfsync_command):
     monkeypatch.setitem(METHODS, "alone", alone)
+    assert "alone" in Settings().methods
     assert "alone" in [contestant.name for contestant in STUDIES["synthetic"].contestants()]
     outcome = nmfsync_command(
         "run", "--methods", "nmfsync,alone", "--features", 40, "--out", tmp_path

@@ -256,7 +256,7 @@ def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> No
     )
     table.add_column("method")
     for heading in (
-        "cycle-\nconsistent", "matches", "FCM\n1 %", "precision\n1 %", "cycle-\nerror",
+        "consis-\ntent", "matches", "FCM\n1 %", "precision\n1 %", "cycle-\nerror",
         "seconds", "MB",
     ):  # fmt: skip
         table.add_column(heading, justify="right")

@@ -5,10 +5,12 @@ import json
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from nmfsync.cameras import Camera
 from nmfsync.catalogue import datasets, load_scene
@@ -67,7 +69,7 @@ class Settings:
         If a value is out of range or a method unknown.
     """
 
-    methods: tuple[str, ...] = tuple(METHODS)
+    methods: tuple[str, ...] = field(default_factory=lambda: tuple(METHODS))
     features: int = 200
     siblings: bool = False
     contrast: float = CONTRAST
@@ -237,30 +239,36 @@ def _with_truth(
     cameras = scene.cameras
     _, record = measure(lambda: check_cameras(scene, features, matches))
     mesh = mesh_beside(scene.paths[0].parent)
-    if mesh is not None:
-        maps, rendered = run_stage(
-            folder / "depths.npz",
-            key_of(sha256_of(mesh), source_digest(run_scene), scene.name, _poses(cameras)),
-            lambda: render_mesh(mesh, cameras).maps,
-            lambda maps: {str(i): depth for i, depth in enumerate(maps)},
-            lambda arrays: [arrays[str(i)] for i in range(len(arrays))],
-        )
-        truth: Truth | None = DepthMaps(cameras, maps)
-        warned = rendered.warnings
-    elif (truth := depth_maps_beside(scene.paths, cameras)) is not None:
-        warned = []
-    else:
-        xy = [f.xy for f in features]
-        depths, made = run_stage(
-            folder / "depths.npz",
-            key_of(key, "reconstructed", _poses(cameras)),
-            lambda: reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars),
-            lambda depths: {str(i): depth for i, depth in enumerate(depths)},
-            lambda arrays: [arrays[str(i)] for i in range(len(arrays))],
-        )
-        truth = FeatureDepths(cameras, xy, depths)
-        warned = made.warnings
-    return replace(scene, truth=truth), replace(record, warnings=record.warnings + warned)
+    truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
+    if truth is None:
+        path, poses = folder / "depths.npz", _poses(cameras)
+        if mesh:
+            key = key_of(sha256_of(mesh), source_digest(run_scene), poses)
+            maps, stage = _depth_stage(path, key, lambda: render_mesh(mesh, cameras).maps)
+            truth = DepthMaps(cameras, maps)
+        else:
+            xy = [f.xy for f in features]
+            depths, stage = _depth_stage(
+                path,
+                key_of(key, "reconstructed", poses),
+                lambda: reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars),
+            )
+            truth = FeatureDepths(cameras, xy, depths)
+        record = replace(record, warnings=record.warnings + stage.warnings)
+    return replace(scene, truth=truth), record
+
+
+def _depth_stage(
+    path: Path, key: str, compute: Callable[[], Sequence[NDArray]]
+) -> tuple[Sequence[NDArray], Record]:
+    """Depths of every image, kept as one array an image."""
+    return run_stage(
+        path,
+        key,
+        compute,
+        lambda depths: {str(i): depth for i, depth in enumerate(depths)},
+        lambda arrays: [arrays[str(i)] for i in range(len(arrays))],
+    )
 
 
 def _poses(cameras: Sequence[Camera]) -> list[Any]:
@@ -301,13 +309,13 @@ def _write(
     evaluation: SceneEvaluation,
 ) -> None:
     """Write everything a scene's folder shows."""
-    for old in (folder / "tracks.csv", folder / "fcm.png", *folder.glob("overlay-*.png")):
-        old.unlink(missing_ok=True)  # may belong to other settings, and not be made again
     with atomic_write(folder / "evaluation.json") as temporary:
         temporary.write_text(json.dumps(evaluation.to_dict(), indent=1), encoding="utf-8")
     consistent = [r for r in results.values() if isinstance(r, MultiMatching)]
     if consistent:
         write_tracks(folder / "tracks.csv", consistent[0], scene.paths, features)
+    else:
+        (folder / "tracks.csv").unlink(missing_ok=True)  # of a run with other methods
     write_scene_report(folder, scene, features, results, evaluation)
 
 
