@@ -13,7 +13,12 @@ from nmfsync.depths import DepthMaps, depth_maps_beside
 from nmfsync.errors import NmfsyncError
 from nmfsync.features import extract
 from nmfsync.layouts import read_epfl, read_middlebury
-from nmfsync.reconstruction import depth_quality, neighbouring_views, reconstruct_depths
+from nmfsync.reconstruction import (
+    depth_quality,
+    held_out_quality,
+    neighbouring_views,
+    reconstruct_depths,
+)
 from real_data import real_data
 
 NONE = np.empty((0, 2))
@@ -118,7 +123,9 @@ def straight_to_bent(image: np.ndarray, camera: Camera) -> np.ndarray:
     return cv2.remap(image, at[..., 0], at[..., 1], cv2.INTER_CUBIC)
 
 
-def test_threads_do_not_change_a_bit(scene, features, depths):
+@pytest.mark.parametrize("cores", [1, 3])
+def test_threads_do_not_change_a_bit(scene, features, depths, cores, monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: cores)
     threads = cv2.getNumThreads()
     try:
         cv2.setNumThreads(1)
@@ -201,6 +208,51 @@ def test_quality_of_nothing_is_not_a_number(scene):
     assert np.isnan([quality.reconstructed, quality.within, quality.median]).all()
 
 
+def held_out_check(scene, images):
+    """The check of the scene itself, on the features of image 4 (index 3)."""
+    xy = features_in(scene.images, (3,))
+    return held_out_quality(images, scene.cameras, xy, progress=False)
+
+
+def test_a_view_held_out_confirms_right_depths(scene):
+    quality = held_out_check(scene, scene.images)
+    assert quality.judged > 40
+    assert quality.reconstructed > 0.7
+    assert quality.within > 0.95
+    assert quality.median < 0.1
+
+
+def test_a_view_held_out_contradicts_depths_that_do_not_fit_it(scene):
+    """All views but one agree; that one shows everything 6 pixels beside."""
+    views = neighbouring_views(scene.cameras)[3]
+    held_out = views[3 % len(views)]
+    images = list(scene.images)
+    images[held_out] = np.roll(images[held_out], 6, axis=1)
+    quality = held_out_check(scene, images)
+    assert quality.judged > 20
+    assert quality.within < 0.05
+    assert 4 < quality.median < 8
+
+
+def test_a_view_held_out_plays_no_part_in_the_depths_it_checks(scene):
+    """Of the others only two show anything, which is one too few."""
+    views = neighbouring_views(scene.cameras)[3]
+    held_out = views[3 % len(views)]
+    images = list(scene.images)
+    for j in [j for j in views if j != held_out][2:]:
+        images[j] = np.full_like(images[j], 90)
+    quality = held_out_check(scene, images)
+    assert quality.judged > 40
+    assert quality.reconstructed == 0
+
+
+def test_four_images_have_no_view_to_hold_out(scene):
+    few = slice(0, 4)
+    xy = features_in(scene.images[few], (0,))
+    quality = held_out_quality(scene.images[few], scene.cameras[few], xy, progress=False)
+    assert quality.judged == 0
+
+
 def fountain_quality(chosen):
     folder = real_data("epfl/fountain-P11")
     photographs = read_epfl("epfl/fountain-P11", folder)
@@ -228,6 +280,17 @@ def test_all_fountain_depths_agree_with_the_laser():
     print(quality)
     assert quality.reconstructed > 0.4
     assert quality.within > 0.95
+
+
+@pytest.mark.benchmark
+def test_fountain_checked_on_itself_is_close_to_the_laser_but_flatters():
+    photographs = read_epfl("epfl/fountain-P11", real_data("epfl/fountain-P11"))
+    images = list(photographs.images)
+    features = features_in(images, range(11), limit=200)
+    check = held_out_quality(images, photographs.cameras, features, progress=False)
+    laser = fountain_quality(range(11))
+    print(check, laser, sep="\n")
+    assert laser.within - 0.01 < check.within < laser.within + 0.05
 
 
 def test_dino_depths_lie_in_the_box():

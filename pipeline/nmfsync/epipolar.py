@@ -42,14 +42,37 @@ def epipolar_distance(a: Camera, b: Camera, xy_a: NDArray, xy_b: NDArray) -> Flo
         because both cameras stand at one place or the point is seen along the
         line that joins them.
     """
-    rays_a = a.back_project(xy_a, np.ones(len(xy_a))) - a.centre
-    rays_b = b.back_project(xy_b, np.ones(len(xy_b))) - b.centre
+    rays_a, rays_b = rays(a, xy_a), rays(b, xy_b)
     baseline = b.centre - a.centre
-    return (_to_lines(a, rays_a, baseline, rays_b) + _to_lines(b, rays_b, baseline, rays_a)) / 2
+    there = distance_to_lines(b, rays_b, baseline, rays_a)
+    return (distance_to_lines(a, rays_a, baseline, rays_b) + there) / 2
 
 
-def _to_lines(camera: Camera, rays: NDArray, baseline: NDArray, others: NDArray) -> FloatArray:
-    """Distance in the camera's image between its rays and the planes of the other rays."""
+def rays(camera: Camera, xy: NDArray) -> FloatArray:
+    """Directions (n, 3) in the world in which pixels (n, 2) are seen."""
+    return camera.back_project(xy, np.ones(len(xy))) - camera.centre
+
+
+def distance_to_lines(
+    camera: Camera, rays: NDArray, baseline: NDArray, others: NDArray
+) -> FloatArray:
+    """Measure in a camera's image how far points are from their partners' epipolar lines.
+
+    Parameters
+    ----------
+    camera : Camera
+    rays : (n, 3) array
+        Directions to the points.
+    baseline : (3,) or (n, 3) array
+        Between this camera and the partners'.
+    others : (n, 3) array
+        Directions to the partners from the cameras that see them.
+
+    Returns
+    -------
+    (n,) float64 array
+        Pixels without lens distortion; NaN where there is no line.
+    """
     planes = np.cross(baseline, others)
     lines = planes @ camera.R.T @ np.linalg.inv(camera.K)
     points = rays @ camera.R.T @ camera.K.T

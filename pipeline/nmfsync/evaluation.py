@@ -4,16 +4,19 @@ FCM and precision are the measures for images, gt-error, recall and f-score
 those for data whose true W is known, and cycle-error needs no truth at all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import joblib
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from nmfsync.cameras import Camera
-from nmfsync.epipolar import epipolar_distance
+from nmfsync.epipolar import distance_to_lines, rays
 from nmfsync.errors import NmfsyncError
 from nmfsync.features import Features
 from nmfsync.matches import IntArray, Matches
@@ -103,6 +106,11 @@ class SceneEvaluation:
         "input" first, then the methods in the order they were asked for.
     warnings : list of str
         What degraded the result.
+    depth_quality : dict
+        How good depths reconstructed from the images are: what they were
+        compared with (`against`), for how many features (`features`), and the
+        fields of `DepthQuality`, None where nothing could be compared. Empty
+        where the truth has no depths.
     """
 
     scene: str
@@ -114,6 +122,7 @@ class SceneEvaluation:
     settings: dict[str, Any]
     methods: dict[str, MethodEvaluation]
     warnings: list[str] = field(default_factory=list)
+    depth_quality: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings, ready for JSON."""
@@ -137,14 +146,15 @@ def match_errors(
     -------
     MatchErrors
     """
-    if truth is None:
-        return _errors(matches, features, lambda i, j, a, b: np.full(len(a), np.nan))
-
-    def distance(i: int, j: int, a: NDArray, b: NDArray) -> NDArray:
-        moved, valid = truth.transfer(i, j, a)
-        return np.where(valid, np.linalg.norm(moved - b, axis=1), np.nan)
-
-    return _errors(matches, features, distance)
+    p, q = _between_images(matches)
+    error = np.full(len(p), np.nan)
+    if truth is not None and len(p):
+        xy = np.concatenate([f.xy for f in features]).astype(np.float64)
+        for i, j, rows in _by_pair(matches.image_of, p, q):
+            moved, valid = truth.transfer(i, j, xy[p[rows]])
+            pixels = np.linalg.norm(moved - xy[q[rows]], axis=1)
+            error[rows] = np.where(valid, pixels, np.nan) / max(features[j].image_size)
+    return MatchErrors(p, q, error)
 
 
 def epipolar_errors(
@@ -164,34 +174,39 @@ def epipolar_errors(
     MatchErrors
         A match that is wrong along the epipolar line has no error here.
     """
-
-    def distance(i: int, j: int, a: NDArray, b: NDArray) -> NDArray:
-        return epipolar_distance(cameras[i], cameras[j], a, b)
-
-    return _errors(matches, features, distance)
-
-
-def _errors(
-    matches: Matches,
-    features: Sequence[Features],
-    distance: Callable[[int, int, NDArray, NDArray], NDArray],
-) -> MatchErrors:
-    """Apply distance(i, j, xy of p, xy of q), in pixels of image j, to all pairs of images."""
-    W = matches.W.tocoo()
+    p, q = _between_images(matches)
     image = matches.image_of
-    between = image[W.row] != image[W.col]
-    p, q = W.row[between].astype(np.int64), W.col[between].astype(np.int64)
-    error = np.full(len(p), np.nan)
-    if len(p) == 0:
-        return MatchErrors(p, q, error)
-    xy = np.concatenate([f.xy for f in features]).astype(np.float64)
-    pair = image[p] * len(matches.sizes) + image[q]
+    centres = np.array([camera.centre for camera in cameras])
+    seen = np.concatenate([rays(camera, f.xy) for camera, f in zip(cameras, features, strict=True)])
+    here = np.empty(len(p))  # the distance in the image of p
+    ends = np.searchsorted(p, [*matches.offsets])
+    for i, camera in enumerate(cameras):
+        rows = slice(ends[i], ends[i + 1])
+        baseline = centres[image[q[rows]]] - centres[i]
+        here[rows] = distance_to_lines(camera, seen[p[rows]], baseline, seen[q[rows]])
+    # Matches are sorted by p, then q, and symmetric: sorted by q, then p, they are
+    # the same matches in the other direction.
+    there = here[np.argsort(q, kind="stable")]
+    larger = np.array([max(f.image_size) for f in features])
+    return MatchErrors(p, q, (here + there) / 2 / larger[image[q]])
+
+
+def _between_images(matches: Matches) -> tuple[IntArray, IntArray]:
+    """Return matches p, q (n,) between images, in both directions, sorted by p, then q."""
+    p, q = matches.W.tocoo().coords
+    image = matches.image_of
+    between = image[p] != image[q]
+    return p[between].astype(np.int64), q[between].astype(np.int64)
+
+
+def _by_pair(
+    image: IntArray, p: IntArray, q: IntArray
+) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
+    """Both images, and the matches, of every ordered pair of images that has some."""
+    pair = image[p] * (image[-1] + 1) + image[q]
     order = np.argsort(pair, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
-        i, j = image[p[rows[0]]], image[q[rows[0]]]
-        pixels = distance(i, j, xy[p[rows]], xy[q[rows]])
-        error[rows] = pixels / max(features[j].image_size)
-    return MatchErrors(p, q, error)
+        yield int(image[p[rows[0]]]), int(image[q[rows[0]]]), rows
 
 
 def fcm(errors: MatchErrors, sizes: Any, thresholds: Any = THRESHOLDS) -> NDArray[np.float64]:
@@ -266,19 +281,32 @@ def cycle_error(W: Any, sizes: Any) -> float:
     k = len(sizes)
     image_of = np.repeat(np.arange(k), sizes)
     partner = _partners(W, image_of, k)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
+        through = pool.map(lambda ell: _disagreement(partner, offsets, ell), range(k))
+        return float(sum(through) / k**3)
+
+
+@njit(cache=True, nogil=True)
+def _disagreement(partner: NDArray[np.int32], offsets: IntArray, ell: int) -> float:
+    """Σ_{i,j} of the norms for one image ℓ: the square roots of how many entries differ."""
+    k = len(offsets) - 1
+    in_ell = partner[:, ell] >= 0
     total = 0.0
-    for ell in range(k):
-        seen = np.flatnonzero(partner[:, ell] >= 0)
-        through = partner[partner[seen, ell]]
-        direct = partner[seen]
-        # A direct match counts only if its other end has a match in ℓ as well.
-        direct = np.where((direct >= 0) & (partner[direct, ell] >= 0), direct, -1)
-        differ = through != direct
-        entries = (differ & (through >= 0)).astype(np.int64) + (differ & (direct >= 0))
-        first = np.flatnonzero(np.diff(image_of[seen], prepend=-1))
-        if len(first):
-            total += np.sqrt(np.add.reduceat(entries, first, axis=0)).sum()
-    return float(total / k**3)
+    for i in range(k):
+        differ = np.zeros(k, np.int64)
+        for p in range(offsets[i], offsets[i + 1]):
+            if in_ell[p]:
+                middle = partner[p, ell]
+                for j in range(k):
+                    through, direct = partner[middle, j], partner[p, j]
+                    # A direct match counts only if its other end has a match in ℓ as well.
+                    if direct >= 0 and not in_ell[direct]:
+                        direct = -1
+                    if through != direct:
+                        differ[j] += (through >= 0) + (direct >= 0)
+        total += np.sqrt(differ).sum()
+    return total
 
 
 def _partners(W: Any, image_of: IntArray, k: int) -> NDArray[np.int32]:
@@ -340,6 +368,7 @@ def evaluate(
     seconds: float,
     peak_memory_mb: float,
     cameras: Sequence[Camera] | None = None,
+    errors: MatchErrors | None = None,
 ) -> MethodEvaluation:
     """Measure one method's matches on one scene.
 
@@ -352,12 +381,14 @@ def evaluate(
         What the method took.
     cameras : sequence of Camera, optional
         For the distances to epipolar lines.
+    errors : MatchErrors, optional
+        Those that `match_errors` finds, if they are known already.
 
     Returns
     -------
     MethodEvaluation
     """
-    errors = match_errors(matches, features, truth)
+    errors = errors or match_errors(matches, features, truth)
     disagreement = cycle_error(matches.W, matches.sizes)
     shares, precisions = _curves(errors, matches.sizes) if truth else ({}, {})
     lines = _curves(epipolar_errors(matches, features, cameras), matches.sizes) if cameras else None

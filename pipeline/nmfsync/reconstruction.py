@@ -11,12 +11,16 @@ matches without having learnt from them.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import cv2
+import joblib
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from nmfsync.cameras import Camera
@@ -24,6 +28,7 @@ from nmfsync.errors import NmfsyncError
 
 FloatArray = NDArray[np.float64]
 Image = NDArray[np.uint8]
+T = TypeVar("T")
 
 # Angles, in degrees, between the two rays to a point under which a view can help:
 # below, depth is uncertain; above, a patch looks too different.
@@ -142,22 +147,99 @@ def reconstruct_depths(
         If there is not one camera and one array of positions for every image,
         or a camera is for an image of another size.
     """
+    _check_lengths(images, cameras, xy)
+    gray = _gray_images(images, cameras)
+
+    def depths(i: int) -> FloatArray:
+        if not len(xy[i]):
+            return np.empty(0)
+        views = _choose_views(i, cameras, bounds)
+        return _Sweep(i, views, cameras, gray, xy[i], bounds).depths()
+
+    return _for_every_image(depths, len(cameras), progress)
+
+
+def held_out_quality(
+    images: Sequence[Image],
+    cameras: Sequence[Camera],
+    xy: Sequence[NDArray],
+    bounds: FloatArray | None = None,
+    progress: bool = True,
+) -> DepthQuality:
+    """Check reconstructed depths on the scene itself, where no true ones are known.
+
+    Of every image's neighbouring views one is held out. Depths are found from
+    the others by the usual rules, and from the one that is held out alone; what
+    it shows takes the place of the truth in `depth_quality`, and distances are
+    those in this view. Held out is another of them from image to image.
+
+    Both share the image itself and the calibration, whose errors do not show;
+    and only what both find can be compared, which is what is easy to find.
+
+    Parameters
+    ----------
+    images, cameras, xy, bounds, progress
+        As in `reconstruct_depths`.
+
+    Returns
+    -------
+    DepthQuality
+        Nothing is judged if no image has `AGREEING` + 1 neighbouring views.
+
+    Raises
+    ------
+    NmfsyncError
+        As `reconstruct_depths`.
+    """
+    _check_lengths(images, cameras, xy)
+    gray = _gray_images(images, cameras)
+    views = neighbouring_views(cameras, bounds)
+    held_out = [v[[i % len(v)]] if len(v) > AGREEING else v[:0] for i, v in enumerate(views)]
+
+    def depths(i: int) -> tuple[FloatArray, FloatArray]:
+        if not len(xy[i]) or not len(held_out[i]):
+            return np.full(len(xy[i]), np.nan), np.full(len(xy[i]), np.nan)
+        others = views[i][views[i] != held_out[i]]
+        usual = _Sweep(i, others, cameras, gray, xy[i], bounds)
+        alone = _Sweep(i, held_out[i], cameras, gray, xy[i], bounds, agreeing=1)
+        return usual.depths(), alone.depths()
+
+    pairs = _for_every_image(depths, len(cameras), progress)
+    usual, alone = [a for a, _ in pairs], [b for _, b in pairs]
+    return depth_quality(xy, usual, alone, cameras, held_out)
+
+
+def _check_lengths(
+    images: Sequence[Image], cameras: Sequence[Camera], xy: Sequence[NDArray]
+) -> None:
     if not len(images) == len(cameras) == len(xy):
         raise NmfsyncError(
             f"{len(images)} images, {len(cameras)} cameras and features of {len(xy)} images"
         )
-    views = neighbouring_views(cameras, bounds)
-    gray = lru_cache(maxsize=16)(lambda i: _gray(images[i], cameras[i], i))
-    return [
-        _Sweep(i, views[i], cameras, gray, xy[i], bounds).depths()
-        for i in tqdm(
-            range(len(cameras)),
-            desc="Depths",
-            unit="image",
-            leave=None,
-            disable=not progress or None,
+
+
+def _gray_images(
+    images: Sequence[Image], cameras: Sequence[Camera]
+) -> Callable[[int], NDArray[np.float32]]:
+    """Read images in grey when asked for; neighbours ask for the same few."""
+    return lru_cache(maxsize=16)(lambda i: _gray(images[i], cameras[i], i))
+
+
+def _for_every_image(compute: Callable[[int], T], k: int, progress: bool) -> list[T]:
+    """Call compute(i) for all k images, several at a time; results in the order of images."""
+    # Threads do, for nearly all time goes into NumPy and OpenCV, which let others run.
+    # Products with three columns only lose time to threads of their own.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(joblib.cpu_count()) as pool:
+        return list(
+            tqdm(
+                pool.map(compute, range(k)),
+                total=k,
+                desc="Depths",
+                unit="image",
+                leave=None,
+                disable=not progress or None,
+            )
         )
-    ]
 
 
 def neighbouring_views(
@@ -354,12 +436,12 @@ class _Peaks:
     """The best depth of every position (n,)."""
 
     place: FloatArray  # among the depths tried
-    correlation: NDArray[np.float32]  # smallest of the AGREEING largest
+    correlation: NDArray[np.float32]  # smallest of the `agreeing` largest
     lead: NDArray[np.float32]  # of its score over that of the best different depth
 
 
 class _Sweep:
-    """The plane sweep of one image."""
+    """The plane sweep of one image; a point must be shown by `agreeing` of the views."""
 
     def __init__(
         self,
@@ -369,24 +451,26 @@ class _Sweep:
         gray: Callable[[int], NDArray[np.float32]],
         xy: NDArray,
         bounds: FloatArray | None,
+        agreeing: int = AGREEING,
     ) -> None:
         self.camera = cameras[i]
-        self.views = [(cameras[j], j) for j in views]
-        self.gray = gray
+        self.agreeing = agreeing
         self.xy = np.asarray(xy, dtype=np.float64).reshape(-1, 2)
         self.range = _depth_range(i, cameras, self.xy, bounds)
         axes = np.broadcast_to(np.eye(2), (len(self.xy), 2, 2))
-        whole = _sample(gray(i), self.xy, axes, _WINDOWS["large"])
+        image = gray(i)
+        self.views = [(cameras[j], gray(j)) for j in views]
+        whole = _sample(image, self.xy, axes, _WINDOWS["large"])
         self.plain = whole.std(axis=1) < MIN_CONTRAST
         self.patches = {
-            name: _normalise(_sample(gray(i), self.xy, axes, window))
+            name: _normalise(_sample(image, self.xy, axes, window))
             for name, window in _WINDOWS.items()
         }
 
     def depths(self) -> FloatArray:
         """Depths (n,), NaN where not reconstructed."""
         result = np.full(len(self.xy), np.nan)
-        if len(self.views) < AGREEING or not len(self.xy):
+        if len(self.views) < self.agreeing or not len(self.xy):
             return result
         tried = self.hypotheses()
         if tried.shape[1] < 2:
@@ -420,7 +504,7 @@ class _Sweep:
             moved = np.linalg.norm(np.diff(xy.reshape(*grid.shape, 2), axis=1), axis=2)
             motion = np.maximum(motion, np.where(both, moved, 0))
             seen_by += both
-        motion[seen_by < AGREEING] = 0
+        motion[seen_by < self.agreeing] = 0
         path = np.pad(np.cumsum(motion, axis=1), ((0, 0), (1, 0)))
         moved_by = np.arange(0, path[:, -1].max() + STEP, STEP)
         rows = zip(path, grid, strict=True)
@@ -467,7 +551,7 @@ class _Sweep:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Score depths (n, h) of the positions `rows` (n,).
 
-        Returns the scores (n, h), and the smallest of the AGREEING largest correlations.
+        Returns the scores (n, h), and the smallest of the `agreeing` largest correlations.
         """
         count = depths.shape[1]
         xy = np.repeat(self.xy[rows], count, axis=0)
@@ -478,17 +562,17 @@ class _Sweep:
         right = self.camera.back_project(xy + np.array([1, 0]), nearer[0])
         below = self.camera.back_project(xy + np.array([0, 1]), nearer[1])
         correlation = np.full((len(self.views), len(flat)), -1, dtype=np.float32)
-        for out, (view, j) in zip(correlation, self.views, strict=True):
+        for out, (view, image) in zip(correlation, self.views, strict=True):
             at, useful = _useful(self.camera, view, points)
             seen = np.flatnonzero(useful > 0)
             at = at[seen]
             axes = np.stack([view.project(p[seen])[0] - at for p in (right, below)], axis=2)
-            patches = _sample(self.gray(j), at, axes, _WINDOWS[window])
+            patches = _sample(image, at, axes, _WINDOWS[window])
             out[seen] = _correlate(patches, self.patches[window][rows[seen // count]])
         largest = np.sort(correlation, axis=0)[::-1]
         # Not by BLAS, whose rounding could depend on the number of threads.
         score = np.einsum("v,vn->n", _WEIGHTS[: len(largest)], np.maximum(largest, 0))
-        return score.reshape(depths.shape), largest[AGREEING - 1].reshape(depths.shape)
+        return score.reshape(depths.shape), largest[self.agreeing - 1].reshape(depths.shape)
 
 
 def _sample(

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from nmfsync.depths import DepthMaps, FeatureDepths
-from nmfsync.evaluation import MethodEvaluation, SceneEvaluation, match_errors
+from nmfsync.evaluation import MatchErrors, MethodEvaluation, SceneEvaluation
 from nmfsync.features import Features
 from nmfsync.files import atomic_write
 from nmfsync.matches import Matches, MultiMatching
@@ -76,6 +76,7 @@ def write_scene_report(
     scene: Scene,
     features: Sequence[Features],
     results: dict[str, Matches],
+    errors: Mapping[str, MatchErrors],
     evaluation: SceneEvaluation,
 ) -> None:
     """Write `report.html` and its pictures.
@@ -93,6 +94,8 @@ def write_scene_report(
     features : sequence of Features, length k
     results : dict of str to PairwiseMatches or MultiMatching
         "input" first, then the methods.
+    errors : dict of str to MatchErrors
+        Those of the same matches.
     evaluation : SceneEvaluation
         Of the same methods.
 
@@ -110,7 +113,7 @@ def write_scene_report(
         if name == "input" or isinstance(matches, MultiMatching)
     }
     plots = _plots(scene, features, results, evaluation, counts)
-    overlays = _overlays(scene, features, results)
+    overlays = _overlays(scene, features, results, errors)
     names = ["fcm.png", "epipolar.png", "cameras.png"]
     for old in [*(folder / name for name in names), *folder.glob("overlay-*.png")]:
         old.unlink(missing_ok=True)
@@ -131,6 +134,7 @@ def write_scene_report(
         overlays=overlays,
         images=_image_rows(scene, features),
         depths_known=_depths_known(scene, features),
+        depth_figures=_depth_figures(evaluation.depth_quality),
         settings=_flat(evaluation.settings),
     )
     write_bytes(folder / "report.html", html.encode())
@@ -278,9 +282,11 @@ def _first_consistent(results: Mapping[str, Matches]) -> str:
 
 
 def _overlays(
-    scene: Scene, features: Sequence[Features], results: Mapping[str, Matches]
+    scene: Scene,
+    features: Sequence[Features],
+    results: Mapping[str, Matches],
+    errors: Mapping[str, MatchErrors],
 ) -> list[Picture]:
-    errors = {name: match_errors(m, features, scene.truth) for name, m in results.items()}
     pictures = []
     for a, b in overlay_pairs(len(features)):
         title = f"Matches of {scene.labels[a]} and {scene.labels[b]}"
@@ -475,6 +481,16 @@ def _paired(columns: Sequence[Sequence[float | None]]) -> list[Cell]:
     """Mark the best FCM and the best precision, and put each method's two side by side."""
     marked = [_marked(values, percent, max) for values in columns]
     return [cell for pair in zip(*marked, strict=True) for cell in pair]
+
+
+def _depth_figures(quality: Mapping[str, Any]) -> list[str]:
+    """Print the quality of reconstructed depths: one row, empty where there is none."""
+    if not quality:
+        return []
+    judged, share = quality["judged"], quality["reconstructed"]
+    found = "–" if share is None else f"{count(judged * share)} ({percent(share)})"
+    within, in_all = percent(quality["within"]), percent(quality["within_in_all"])
+    return [quality["against"], count(judged), found, within, in_all, decimal(quality["median"])]
 
 
 def _image_rows(scene: Scene, features: Sequence[Features]) -> list[list[str]]:

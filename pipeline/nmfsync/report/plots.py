@@ -44,12 +44,15 @@ class MethodStyle:
 # the markers do the same on a gray print.
 _STYLES = {
     "input": MethodStyle("input", "#333333", "", 1.2),
+    "clustersync": MethodStyle("ClusterSync", "#009E73", "v", 2.4),
     "nmfsync": MethodStyle("NmfSync", "#0072B2", "o", 2.4),
     "spectral": MethodStyle("Spectral", "#E69F00", "s"),
     "matcheig": MethodStyle("MatchEig", "#CC79A7", "^"),
     "matchals": MethodStyle("MatchALS", "#56B4E9", "D"),
+    "clear": MethodStyle("CLEAR", "#8F8200", "X"),
+    "unionfind": MethodStyle("union-find", "#999999", "P"),
 }
-_SPARE = [("#009E73", "v"), ("#D55E00", "P"), ("#8F8200", "X")]
+_SPARE = [("#D55E00", "h"), ("#7A4FA3", "<"), ("#8C510A", ">")]
 
 
 def style_of(method: str) -> MethodStyle:
@@ -352,7 +355,7 @@ def lengths_figure(counts: Mapping[str, TrackCounts]) -> Figure:
 
 
 def _row_name(method: str) -> str:
-    return "union-find" if method == "input" else style_of(method).name
+    return "input (united)" if method == "input" else style_of(method).name
 
 
 def _draw_fates(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
