@@ -118,8 +118,9 @@ def run(
     theta: Annotated[
         float | None,
         typer.Option(
-            help="nmfsync drops features that fit their point less than this (0 to 1): larger "
-            "keeps fewer, surer matches. Otherwise the paper's value for the data set, or 0.4.",
+            help="Larger keeps fewer, surer matches (0 to 1): clustersync charges missing matches "
+            "more, nmfsync drops features that fit their point less than this. Otherwise 0.4, and "
+            "for nmfsync the paper's value for the data set.",
             metavar="T",
         ),
     ] = None,
@@ -377,12 +378,15 @@ def synchronise_file(
     ],
     method: Annotated[
         str, typer.Option(help=f"One of {', '.join(METHODS)}.", metavar="NAME")
-    ] = "nmfsync",
+    ] = "clustersync",
     universe: Universe = "auto",
     theta: Annotated[
-        float,
-        typer.Option(help="nmfsync drops features that fit their point less.", metavar="T"),
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Larger keeps fewer, surer matches (0 to 1; clustersync and nmfsync).",
+            metavar="T",
+        ),
+    ] = None,
     seed: Seed = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
 ) -> None:

@@ -7,3 +7,7 @@ class NmfsyncError(Exception):
 
 class NmfsyncWarning(UserWarning):
     """A result that is degraded: one line that says what is missing and why."""
+
+
+class TooLargeError(NmfsyncError):
+    """The problem is too large for this method."""

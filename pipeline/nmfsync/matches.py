@@ -77,6 +77,12 @@ class PairwiseMatches(_Features):
     def __repr__(self) -> str:
         return f"PairwiseMatches({len(self.sizes)} images, {self.W.shape[0]} features)"
 
+    def unweighted(self) -> "PairwiseMatches":
+        """Return the same matches, each with the weight 1."""
+        W = self.W.copy()
+        W.data[:] = 1.0
+        return PairwiseMatches(W, self.sizes)
+
     def arrays(self) -> dict[str, Any]:
         """W and sizes as plain arrays, from which `from_arrays` makes the same again."""
         W = self.W

@@ -10,33 +10,46 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.cameras import Camera
 from nmfsync.catalogue import datasets, load_scene
 from nmfsync.depths import DepthMaps, FeatureDepths, depth_maps_beside, mesh_beside, render_mesh
 from nmfsync.epipolar import check_cameras
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.evaluation import SceneEvaluation, evaluate
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError
+from nmfsync.evaluation import MatchErrors, SceneEvaluation, evaluate, match_errors
 from nmfsync.features import CONTRAST, Features, extract_all, pack_features, unpack_features
 from nmfsync.files import atomic_write, sha256_of
 from nmfsync.matches import Matches, MultiMatching, PairwiseMatches, matches_from_arrays
 from nmfsync.matching import match
-from nmfsync.reconstruction import reconstruct_depths
+from nmfsync.reconstruction import (
+    DepthQuality,
+    depth_quality,
+    held_out_quality,
+    neighbouring_views,
+    reconstruct_depths,
+)
 from nmfsync.report import write_scene_report
 from nmfsync.scene import Scene, Truth
 from nmfsync.stages import Record, key_of, measure, run_stage, source_digest
 from nmfsync.synchronisation import (
     METHODS,
-    TooLargeError,
     check_arguments,
+    resolve_theta,
     resolve_universe_size,
     synchronise,
 )
 
 # What the methods need to know of real images, where their authors' values differ.
 IMAGE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"matcheig": {"threshold": 0.5}}
+# Their authors define them for matches that are there or not, without weights.
+UNWEIGHTED = frozenset({"nmfsync", "spectral", "matcheig", "matchals", "clear"})
 DEFAULT_THETA = 0.4
+# Features, evenly from all, at which the quality of reconstructed depths is measured: enough
+# for its first two digits, and done in a few seconds.
+QUALITY_FEATURES = 2000
+HELD_OUT = "a view held out"
 LIBRARIES = ("nmfsync", "numpy", "scipy", "opencv-python-headless")
 
 
@@ -59,8 +72,8 @@ class Settings:
     universe : int or "auto"
         Universe size d.
     theta : float or None
-        Pruning threshold; None takes the paper's for the data set, and 0.4
-        where it has none.
+        How sure matches must be, see `synchronise`. None takes the method's own
+        default, and for "nmfsync" the paper's value for the data set, or 0.4.
     seed : int
 
     Raises
@@ -88,7 +101,7 @@ class Settings:
         if self.ratio is not None and not 0 < self.ratio <= 1:
             raise NmfsyncError(f"the ratio must lie between 0 and 1, not {self.ratio}")
         for method in self.methods:
-            check_arguments(method, self.universe, self.theta or 0.0, self.seed)
+            check_arguments(method, self.universe, self.theta, self.seed)
 
 
 def run_scene(
@@ -133,7 +146,7 @@ def run_scene(
     step = progress or (lambda name: None)
     step("images")
     scene = load_scene(name, data)
-    settings = replace(settings, theta=_theta(scene, settings))
+    thetas = {method: _theta(scene, method, settings) for method in settings.methods}
     folder = Path(out) / scene.name
 
     key, features, matches, records = _match_images(
@@ -143,13 +156,16 @@ def run_scene(
     scene, records["truth"] = _with_truth(
         scene, features, matches, folder / "stages", key, bars=progress is not None
     )
+    quality, records["depth quality"] = _depth_quality(
+        scene, features, folder / "stages", key, bars=progress is not None
+    )
     results: dict[str, Matches] = {"input": matches}
     left_out = []
     for method in settings.methods:
         step(method)
         try:
             results[method], records[method] = _synchronise(
-                matches, method, settings, folder / "stages", key
+                matches, method, thetas[method], settings, folder / "stages", key
             )
         except TooLargeError as error:
             left_out.append(f"{method} left out: {error}")
@@ -157,6 +173,9 @@ def run_scene(
         raise NmfsyncError(f"{scene.name}: {'; '.join(left_out)}")
 
     step("report")
+    errors = {
+        method: match_errors(result, features, scene.truth) for method, result in results.items()
+    }
     warned = [text for record in records.values() for text in record.warnings]
     evaluation = SceneEvaluation(
         scene=scene.name,
@@ -165,7 +184,7 @@ def run_scene(
         sizes=matches.sizes.tolist(),
         universe_size=resolve_universe_size(settings.universe, matches.sizes),
         truth=scene.truth.kind if scene.truth else "none",
-        settings={**asdict(settings), "versions": _versions()},
+        settings={**asdict(settings), "theta": thetas, "versions": _versions()},
         methods={
             method: evaluate(
                 result,
@@ -174,12 +193,14 @@ def run_scene(
                 records[method].seconds,
                 records[method].peak_memory_mb,
                 scene.cameras,
+                errors[method],
             )
             for method, result in results.items()
         },
         warnings=list(dict.fromkeys(warned)) + left_out,
+        depth_quality=quality,
     )
-    _write(folder, scene, features, results, evaluation)
+    _write(folder, scene, features, results, errors, evaluation)
     return evaluation
 
 
@@ -188,10 +209,10 @@ def steps(settings: Settings) -> tuple[str, ...]:
     return ("images", "features", "matches", "truth", *settings.methods, "report")
 
 
-def _theta(scene: Scene, settings: Settings) -> float:
-    """Return the threshold asked for, else the paper's for the data set, else 0.4."""
-    if settings.theta is not None:
-        return settings.theta
+def _theta(scene: Scene, method: str, settings: Settings) -> float:
+    """Return the theta asked for, else the paper's for its method and the data set, or 0.4."""
+    if settings.theta is not None or method != "nmfsync":
+        return resolve_theta(method, settings.theta)
     paper = {entry.name: entry.theta for entry in datasets()}
     return paper.get(scene.name.split("/")[0], DEFAULT_THETA)
 
@@ -250,7 +271,7 @@ def _with_truth(
             xy = [f.xy for f in features]
             depths, stage = _depth_stage(
                 path,
-                key_of(key, "reconstructed", poses),
+                key_of(key, "reconstructed", poses, _bounds(scene)),
                 lambda: reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars),
             )
             truth = FeatureDepths(cameras, xy, depths)
@@ -276,22 +297,81 @@ def _poses(cameras: Sequence[Camera]) -> list[Any]:
     return [[c.K.tolist(), c.R.tolist(), c.t.tolist(), c.size, c.distortion] for c in cameras]
 
 
+def _bounds(scene: Scene) -> list[Any] | None:
+    return None if scene.bounds is None else scene.bounds.tolist()
+
+
+def _depth_quality(
+    scene: Scene, features: Sequence[Features], folder: Path, key: str, bars: bool
+) -> tuple[dict[str, Any], Record]:
+    """Measure how good depths from the images are: `SceneEvaluation.depth_quality`."""
+    truth, cameras = scene.truth, scene.cameras
+    if not cameras or not isinstance(truth, DepthMaps | FeatureDepths):
+        return {}, Record(0.0, 0.0, [])
+    xy = _evenly([f.xy for f in features], QUALITY_FEATURES)
+    true: list[NDArray] = []
+    if isinstance(truth, DepthMaps):
+        true = [
+            c.project(truth.points(i, a))[1]
+            for i, (c, a) in enumerate(zip(cameras, xy, strict=True))
+        ]
+
+    def compute() -> DepthQuality:
+        if not true:
+            return held_out_quality(scene.images, cameras, xy, scene.bounds, progress=bars)
+        found = reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars)
+        return depth_quality(xy, found, true, cameras, neighbouring_views(cameras, scene.bounds))
+
+    quality, record = run_stage(
+        folder / "depth-quality.npz",
+        key_of(
+            key,
+            "quality",
+            QUALITY_FEATURES,
+            _poses(cameras),
+            _bounds(scene),
+            [d.tolist() for d in true],
+        ),
+        compute,
+        asdict,
+        lambda arrays: DepthQuality(**{name: value.item() for name, value in arrays.items()}),
+    )
+    figures = {name: None if np.isnan(value) else value for name, value in asdict(quality).items()}
+    against = truth.kind if true else HELD_OUT
+    return {"against": against, "features": sum(map(len, xy)), **figures}, record
+
+
+def _evenly(arrays: Sequence[NDArray], count: int) -> list[NDArray]:
+    """Take at most `count` rows, evenly from all rows of all arrays."""
+    offsets = np.cumsum([0, *map(len, arrays)])
+    count = min(count, int(offsets[-1]))
+    rows = np.arange(count) * offsets[-1] // max(count, 1)
+    parts = np.split(rows, np.searchsorted(rows, offsets[1:-1]))
+    return [a[part - start] for a, part, start in zip(arrays, parts, offsets, strict=False)]
+
+
 def _match(features: Sequence[Features], ratio: float | None, bars: bool) -> PairwiseMatches:
-    matches = match(features, ratio, progress=bars)
+    matches = match(features, ratio, weighted=True, progress=bars)
     if matches.W.nnz == matches.W.shape[0]:
         warnings.warn("no two images have a match", NmfsyncWarning, stacklevel=2)
     return matches
 
 
 def _synchronise(
-    matches: PairwiseMatches, method: str, settings: Settings, folder: Path, key: str
+    matches: PairwiseMatches,
+    method: str,
+    theta: float,
+    settings: Settings,
+    folder: Path,
+    key: str,
 ) -> tuple[Matches, Record]:
     options = IMAGE_OPTIONS.get(method, {})
-    told = (method, settings.universe, settings.theta or 0.0, settings.seed)
+    told = (method, settings.universe, theta, settings.seed)
+    given = matches.unweighted() if method in UNWEIGHTED else matches
     return run_stage(
         folder / f"{method}.npz",
         key_of(key, told, options, source_digest(METHODS[method])),
-        lambda: synchronise(matches, *told, **options),
+        lambda: synchronise(given, *told, **options),
         lambda result: result.arrays(),
         matches_from_arrays,
     )
@@ -306,6 +386,7 @@ def _write(
     scene: Scene,
     features: Sequence[Features],
     results: dict[str, Matches],
+    errors: dict[str, MatchErrors],
     evaluation: SceneEvaluation,
 ) -> None:
     """Write everything a scene's folder shows."""
@@ -316,7 +397,7 @@ def _write(
         write_tracks(folder / "tracks.csv", consistent[0], scene.paths, features)
     else:
         (folder / "tracks.csv").unlink(missing_ok=True)  # of a run with other methods
-    write_scene_report(folder, scene, features, results, evaluation)
+    write_scene_report(folder, scene, features, results, errors, evaluation)
 
 
 def write_tracks(

@@ -50,8 +50,7 @@ def generate(
     """
     if k < 1 or d < 1:
         raise NmfsyncError(f"k and d must be at least 1, not {k} and {d}")
-    if not (0 <= rho <= 1 and 0 <= sigma <= 1):
-        raise NmfsyncError(f"rho and sigma must lie between 0 and 1, not {rho} and {sigma}")
+    _check_shares(rho, sigma)
     rng = np.random.default_rng(seed)
     shown = [rng.permutation(d)[rng.random(d) < rho] for _ in range(k)]
     sizes = np.array([len(features) for features in shown])
@@ -63,6 +62,67 @@ def generate(
             true.append(_block_entries(partner, offsets[i], offsets[j]))
             noisy.append(_block_entries(_shuffled(partner, sigma, rng), offsets[i], offsets[j]))
     return _symmetric(noisy, offsets[-1]), _symmetric(true, offsets[-1]), sizes
+
+
+def ring(
+    k: int, d: int, views: int, rho: float, sigma: float, seed: int = 0
+) -> tuple[sparse.csr_array, sparse.csr_array, NDArray[np.int64]]:
+    """Make a noisy multi-matching of images taken in a ring, as around an object.
+
+    Every universe feature can be seen in `views` consecutive images, and only
+    images less than `views` apart are matched. Visibility and shuffled rows
+    are as in `generate`.
+
+    Parameters
+    ----------
+    k : int
+        Number of images in the ring.
+    d : int
+        Universe size.
+    views : int
+        Images that can see a universe feature, at most (k + 1) / 2.
+    rho : float
+        Probability that one of them does, in [0, 1].
+    sigma : float
+        Share of the rows of every block that is shuffled, in [0, 1].
+    seed : int
+
+    Returns
+    -------
+    W, W_gt : scipy.sparse.csr_array of float64, shape (m, m)
+        The noisy and the true matches; m is about d · views · rho.
+    sizes : (k,) int array
+
+    Raises
+    ------
+    NmfsyncError
+        If a parameter is out of range.
+    """
+    if d < 1 or not 1 <= views <= (k + 1) // 2:
+        raise NmfsyncError(
+            f"d must be at least 1 and views between 1 and (k + 1) / 2, not {d} and {views} of {k}"
+        )
+    _check_shares(rho, sigma)
+    rng = np.random.default_rng(seed)
+    first_view = rng.integers(k, size=d)
+    point, step = np.nonzero(rng.random((d, views)) < rho)
+    image = (first_view[point] + step) % k
+    order = np.lexsort((rng.random(len(image)), image))
+    sizes = np.bincount(image, minlength=k)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    shown = np.split(point[order], offsets[1:-1])
+    true, noisy = [], []
+    for i in range(k):
+        for j in np.arange(i + 1, i + views) % k:
+            partner = _matching(shown[i], shown[j], d)
+            true.append(_block_entries(partner, offsets[i], offsets[j]))
+            noisy.append(_block_entries(_shuffled(partner, sigma, rng), offsets[i], offsets[j]))
+    return _symmetric(noisy, offsets[-1]), _symmetric(true, offsets[-1]), sizes
+
+
+def _check_shares(rho: float, sigma: float) -> None:
+    if not (0 <= rho <= 1 and 0 <= sigma <= 1):
+        raise NmfsyncError(f"rho and sigma must lie between 0 and 1, not {rho} and {sigma}")
 
 
 def _matching(a: NDArray[np.int64], b: NDArray[np.int64], d: int) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ class Problem:
     matches: PairwiseMatches
     W_gt: sparse.csr_array
     universe_size: int
-    theta: float
+    theta: float | None
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,9 @@ def all_methods() -> list[Contestant]:
 
 
 def methods_with_universe() -> list[Contestant]:
-    """All methods but MatchALS, which takes neither d nor θ."""
-    return [contestant for contestant in all_methods() if contestant.name != "matchals"]
+    """All methods but those that take neither d nor θ."""
+    neither = {"matchals", "clear", "unionfind"}
+    return [contestant for contestant in all_methods() if contestant.name not in neither]
 
 
 def initialisations() -> list[Contestant]:
@@ -140,13 +141,13 @@ def landmark_problem(setting: Setting, seed: int) -> Problem:
     """Frames of a landmark sequence, chosen at random; every landmark is in every frame."""
     sequence = _sequence(setting["sequence"], setting["data"])
     matches, truth = landmark_matches(sequence, setting["frames"], seed)
-    return Problem(matches, truth.W, sequence.xy.shape[1], 0.0)
+    return Problem(matches, truth.W, sequence.xy.shape[1], None)
 
 
 _sequence = cache(load_landmarks)  # Hotel's matches take 2 s to make
 
 # A point where the methods differ, and from which each parameter can go both ways.
-SYNTHETIC_BASE = {"k": 30, "d": 20, "rho": 0.6, "sigma": 0.6, "given_d": None, "theta": 0.0}
+SYNTHETIC_BASE = {"k": 30, "d": 20, "rho": 0.6, "sigma": 0.6, "given_d": None, "theta": None}
 SYNTHETIC_PARAMETERS = (
     Parameter("k", "images k", (10, 20, 30, 40, 50)),
     Parameter("rho", "visibility ρ", (0.4, 0.5, 0.6, 0.8, 1.0)),
@@ -185,8 +186,9 @@ STUDIES = {
             name="sensitivity",
             title="Sensitivity to θ and to a wrong universe size",
             text="What if the pruning threshold θ or the universe size d given to the methods is "
-            "not the best? The true d is 20. MatchALS takes neither and is left out; of the "
-            "others, NmfSync alone has a θ.",
+            "not the best? The true d is 20. MatchALS, CLEAR and union-find take neither and are "
+            "left out; of the others, NmfSync and ClusterSync alone have a θ, and ClusterSync "
+            "takes no d.",
             base=SYNTHETIC_BASE,
             parameters=(
                 Parameter("theta", "threshold θ", (0.1, 0.2, 0.3, 0.4, 0.5)),

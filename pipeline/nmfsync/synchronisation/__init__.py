@@ -10,18 +10,22 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError
 from nmfsync.matches import Matches, MultiMatching, PairwiseMatches
-from nmfsync.synchronisation.matchals import TooLargeError, matchals
+from nmfsync.synchronisation.clear import clear
+from nmfsync.synchronisation.clustersync import clustersync
+from nmfsync.synchronisation.matchals import matchals
 from nmfsync.synchronisation.matcheig import matcheig
 from nmfsync.synchronisation.nmfsync import nmfsync
 from nmfsync.synchronisation.spectral import spectral
+from nmfsync.synchronisation.unionfind import unionfind
 
 __all__ = [
     "METHODS",
     "TooLargeError",
     "check_arguments",
     "load_plugins",
+    "resolve_theta",
     "resolve_universe_size",
     "synchronise",
 ]
@@ -33,10 +37,13 @@ Method = Callable[..., Matches]
 # here, or by an installed package through the entry-point group "nmfsync.methods",
 # takes part in every run, report and study.
 METHODS: dict[str, Method] = {
+    "clustersync": clustersync,
     "nmfsync": nmfsync,
     "spectral": spectral,
     "matcheig": matcheig,
     "matchals": matchals,
+    "clear": clear,
+    "unionfind": unionfind,
 }
 
 
@@ -61,9 +68,9 @@ def load_plugins() -> None:
 
 def synchronise(
     matches: PairwiseMatches,
-    method: str | Method = "nmfsync",
+    method: str | Method = "clustersync",
     universe_size: int | str = "auto",
-    theta: float = 0.0,
+    theta: float | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Matches:
@@ -76,15 +83,16 @@ def synchronise(
     ----------
     matches : PairwiseMatches
     method : str or callable
-        A name in `METHODS`: "nmfsync" and "spectral" give cycle-consistent
-        results, "matcheig" and "matchals" do not. Or a function
-        method(matches, universe_size, theta, seed) that returns a
-        `MultiMatching` or `PairwiseMatches`.
+        A name in `METHODS`: all give cycle-consistent results but "matcheig"
+        and "matchals". Or a function method(matches, universe_size, theta, seed)
+        that returns a `MultiMatching` or `PairwiseMatches`.
     universe_size : int or "auto"
         d, the number of different universe features to look for; see
-        `automatic_universe_size` for "auto". At most m are used.
-    theta : float
-        Pruning threshold of "nmfsync", in [0, 1]: larger keeps fewer, surer matches.
+        `resolve_universe_size` for "auto". At most m are used. "clustersync",
+        "clear" and "unionfind" need none.
+    theta : float, optional
+        In [0, 1], for "clustersync" and "nmfsync": larger keeps fewer, surer
+        matches. None takes the method's own default.
     seed : int
     **options
         Further options of the method, as its own docstring says.
@@ -116,12 +124,23 @@ def synchronise(
     if matches.W.shape[0] == 0:
         return MultiMatching([], matches.sizes)
     with threadpool_limits(1, user_api="blas"):
-        result = solve(matches, d, theta, seed, **options)
+        result = solve(matches, d, resolve_theta(method, theta), seed, **options)
     if not isinstance(result, Matches) or not np.array_equal(result.sizes, matches.sizes):
         raise NmfsyncError(
             f"{_name(method)} must return a MultiMatching or PairwiseMatches of the same images"
         )
     return result
+
+
+def resolve_theta(method: str | Method, theta: float | None) -> float:
+    """Return theta as a number: the method's own default for None, or 0 if it has none."""
+    if theta is not None:
+        return theta
+    solve = METHODS[method] if isinstance(method, str) else method
+    parameter = inspect.signature(solve).parameters.get("theta")
+    if parameter is None or parameter.default is inspect.Parameter.empty:
+        return 0.0
+    return float(parameter.default)
 
 
 def _name(method: str | Method) -> str:
@@ -153,7 +172,7 @@ def resolve_universe_size(universe_size: int | str, sizes: Any) -> int:
 
 
 def check_arguments(
-    method: str | Method, universe_size: int | str, theta: float, seed: int
+    method: str | Method, universe_size: int | str, theta: float | None, seed: int
 ) -> None:
     """Raise NmfsyncError if `synchronise` cannot take these arguments."""
     if isinstance(method, str) and method not in METHODS:
@@ -163,7 +182,7 @@ def check_arguments(
     whole = isinstance(universe_size, int | np.integer) and universe_size >= 1
     if universe_size != "auto" and not whole:
         raise NmfsyncError(f"the universe size must be auto or at least 1, not {universe_size!r}")
-    if not 0 <= theta <= 1:
+    if theta is not None and not 0 <= theta <= 1:
         raise NmfsyncError(f"theta must lie between 0 and 1, not {theta}")
     if seed < 0:
         raise NmfsyncError(f"the seed must not be negative, not {seed}")

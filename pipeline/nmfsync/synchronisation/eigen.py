@@ -15,13 +15,24 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 
 from nmfsync.errors import NmfsyncWarning
+from nmfsync.synchronisation.parallel import (
+    PANEL,
+    gram,
+    inner,
+    map_blocks,
+    recurrence_step,
+    sparse_product,
+)
 
 FloatArray = NDArray[np.float64]
 Order = Literal["algebraic", "magnitude"]
 
 DENSE_SIZE = 1500  # components up to here are solved densely, at about 1 s and 50 MB
-FILTER_DEGREE = 16
-MAX_FILTERS = 40
+LANCZOS_STEPS = 20
+MAX_FILTERS = 60
+MAX_DEGREE = 32
+MAX_GAIN = 1e7  # of the largest eigenvalue over those to be damped, about 1/ε in single precision
+EPS = np.finfo(np.float64).eps
 TOLERANCE = 1e-6  # of the residual, relative to a bound of the largest eigenvalue
 
 
@@ -65,9 +76,10 @@ def top_eigenpairs(
     size = np.abs(values) if by == "magnitude" else values
     chosen = np.lexsort((column_of, first, -np.round(size, 9)))[:count]
     vectors = np.zeros((m, count))
-    for column, at in enumerate(chosen):
-        rows, _, block_vectors = blocks[block_of[at]]
-        vectors[rows, column] = block_vectors[:, column_of[at]]
+    for number in np.unique(block_of[chosen]):
+        rows, _, block_vectors = blocks[number]
+        columns = np.flatnonzero(block_of[chosen] == number)
+        vectors[rows[:, None], columns] = block_vectors[:, column_of[chosen[columns]]]
     _warn_if_truncated(W, vectors)
     return values[chosen], vectors
 
@@ -129,41 +141,97 @@ def _filtered_subspace(
 
     Repeated eigenvalues do not trouble it, and it stops after a bounded number
     of rounds with the best pairs found (Zhou, Saad, Tiago & Chelikowsky 2006).
+    The filter works in single precision: it only has to turn the subspace, whose
+    eigenpairs and residuals are computed in double precision.
     """
     n = A.shape[0]
+    A = sparse.csr_array((A.data, A.indices.astype(np.int32), A.indptr), shape=A.shape)
+    A_single = A.astype(np.float32)
     width = min(n, count + max(10, count // 8))
     radius = float(np.abs(A).sum(axis=1).max())  # Gershgorin: no eigenvalue lies beyond
-    X = np.random.default_rng(seed).standard_normal((n, width))
+    rng = np.random.default_rng(seed)
+    least, largest = _extreme_values(A, rng.standard_normal(n))
+    X = rng.standard_normal((n, width))
     for _ in range(MAX_FILTERS):
-        X = linalg.qr(X, mode="economic", overwrite_a=True, check_finite=False)[0]
-        values, rotation = np.linalg.eigh(X.T @ (A @ X))
-        order = np.argsort(-np.abs(values) if by == "magnitude" else -values, kind="stable")
-        values, X = values[order], X @ rotation[:, order]
-        residual = np.linalg.norm(A @ X - X * values, axis=0)[:count].max()
-        if residual <= TOLERANCE * radius:
+        values, residual = _rayleigh_ritz(A, X, by)
+        unfinished = np.flatnonzero(residual[:count] > TOLERANCE * radius)
+        if len(unfinished) == 0:
             break
-        cut = abs(values[-1])
-        low = -cut if by == "magnitude" else min(2.0 - radius, cut - 1e-3)
-        X = _chebyshev(A, X, low, cut if by == "magnitude" else values[-1])
+        if by == "magnitude":
+            # ‖Ax‖ and not the Ritz value, which is near 0 where λ and −λ are mixed.
+            cut = np.hypot(values, residual)[count:].min()
+            low = -cut
+        else:
+            cut = values[-1]
+            low = min(least, cut - 1e-3)
+        _filter(A_single, X[:, unfinished[0] :], low, cut, max(largest, -least))
     else:
-        if residual > 1e-3 * radius:
+        worst = residual[:count].max()
+        if worst > 1e-3 * radius:
             warnings.warn(
                 f"the {count} leading eigenvectors of a component of {n} features "
-                f"are exact only to {residual / radius:.0e}",
+                f"are exact only to {worst / radius:.0e}",
                 NmfsyncWarning,
                 stacklevel=2,
             )
     return values[:count], X[:, :count]
 
 
-def _chebyshev(A: sparse.csr_array, X: FloatArray, low: float, high: float) -> FloatArray:
-    """Damp the eigenvectors with eigenvalues in [low, high], amplify all others."""
+def _extreme_values(A: sparse.csr_array, start: FloatArray) -> tuple[float, float]:
+    """Bounds of the spectrum, from a few Lanczos steps (Zhou & Li 2011); nearly always true."""
+    previous, beta = np.zeros_like(start), 0.0
+    current = start / np.linalg.norm(start)
+    diagonal, beside = [], []
+    for _ in range(LANCZOS_STEPS):
+        following = A @ current - beta * previous
+        diagonal.append(current @ following)
+        following -= diagonal[-1] * current
+        beta = float(np.linalg.norm(following))
+        beside.append(beta)
+        if beta < 1e-9:
+            break
+        previous, current = current, following / beta
+    values, vectors = linalg.eigh_tridiagonal(diagonal, beside[:-1])
+    error = beta * np.abs(vectors[-1])
+    return float(values[0] - error[0]), float(values[-1] + error[-1])
+
+
+def _rayleigh_ritz(A: sparse.csr_array, X: FloatArray, by: Order) -> tuple[FloatArray, FloatArray]:
+    """Turn the columns of X, in place, into Ritz vectors; return their values and residuals."""
+    AX = sparse_product(A, X)
+    G, H = gram(X), inner(X, AX)
+    # Columns differ in length by what the filter made of them.
+    scale = 1 / np.sqrt(np.diag(G))
+    lengths, whiten = np.linalg.eigh(G * scale * scale[:, None])
+    whiten *= scale[:, None] / np.sqrt(np.maximum(lengths, EPS * lengths[-1]))
+    values, rotation = np.linalg.eigh(whiten.T @ ((H + H.T) / 2) @ whiten)
+    order = np.argsort(-np.abs(values) if by == "magnitude" else -values, kind="stable")
+    values, rotation = values[order], whiten @ rotation[:, order]
+
+    def rotate(rows: slice) -> FloatArray:
+        X[rows] = X[rows] @ rotation
+        return ((AX[rows] @ rotation - X[rows] * values) ** 2).sum(axis=0)
+
+    return values, np.sqrt(np.sum(map_blocks(rotate, len(X)), axis=0))
+
+
+def _filter(A: sparse.csr_array, X: FloatArray, low: float, high: float, largest: float) -> None:
+    """Damp, in place, the eigenvectors with eigenvalues in [low, high], amplify all others.
+
+    A Chebyshev polynomial of A, its degree limited such that the largest
+    eigenvalue does not drown the others in rounding errors.
+    """
     centre, half = (low + high) / 2, max((high - low) / 2, 1e-6)
-    shifted = (A - centre * sparse.eye_array(A.shape[0])).tocsr() / half
-    previous, current = X, shifted @ X
-    for _ in range(FILTER_DEGREE - 1):
-        following = shifted @ current
-        following *= 2
-        following -= previous
-        previous, current = current, following
-    return current
+    growth = np.arccosh(max((largest - centre) / half, 1 + 1e-6))
+    degree = int(np.clip(np.log(MAX_GAIN) / growth, 2, MAX_DEGREE))
+
+    def work(columns: slice) -> None:
+        current = X[:, columns].astype(np.float32, order="C")
+        following = np.zeros_like(current)
+        for scale in [1 / half] + [2 / half] * (degree - 1):
+            told = np.float32(scale), np.float32(centre)
+            recurrence_step(A.indptr, A.indices, A.data, *told, current, following)
+            current, following = following, current
+        X[:, columns] = current
+
+    map_blocks(work, X.shape[1], PANEL)

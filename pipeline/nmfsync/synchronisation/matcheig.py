@@ -6,6 +6,7 @@ from scipy import sparse
 
 from nmfsync.matches import PairwiseMatches
 from nmfsync.synchronisation.eigen import top_eigenpairs
+from nmfsync.synchronisation.parallel import map_blocks
 from nmfsync.synchronisation.projection import greedy_one_to_one
 
 FloatArray = NDArray[np.float64]
@@ -50,15 +51,17 @@ def matcheig(
     offsets, k = matches.offsets, len(matches.sizes)
     values, vectors = top_eigenpairs(matches.W, universe_size, by="magnitude", seed=seed)
     Y = vectors * np.sqrt(np.abs(values))
-    pairs = [np.empty((2, 0), dtype=np.int64)]
-    for i in range(k - 1):
+
+    def pairs_of(image: slice) -> NDArray[np.int64]:
+        i = image.start
         here = Y[offsets[i] : offsets[i + 1]]
         rows, columns, scores = _candidates(here, Y, offsets, i, threshold)
         # A row of image i is free once in every other image.
-        image = np.searchsorted(offsets, columns, side="right")
-        taken = greedy_one_to_one(rows * (k + 1) + image, columns, scores)
-        pairs.append(np.stack([offsets[i] + rows[taken], columns[taken]]))
-    p, q = np.hstack(pairs)
+        other = np.searchsorted(offsets, columns, side="right")
+        taken = greedy_one_to_one(rows * (k + 1) + other, columns, scores)
+        return np.stack([offsets[i] + rows[taken], columns[taken]])
+
+    p, q = np.hstack(map_blocks(pairs_of, k, 1))
     m = len(Y)
     upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=(m, m)).tocsr()
     return PairwiseMatches(upper + upper.T, matches.sizes)

@@ -4,6 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nmfsync.synchronisation.components import independent_blocks, label_components
+from nmfsync.synchronisation.parallel import gram, map_blocks, sparse_product
+
+IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 EPS = np.finfo(np.float64).eps
 
@@ -32,26 +36,18 @@ def factorise(
         The factors V and G = Hᵀ, column c of both with the same norm.
     """
     m = W.shape[0]
-    G = V.copy()
     square = float(W.multiply(W).sum())
-    gram = V.T @ V
-    WG = W @ G
-    previous = _residual(square, V, WG, gram, gram) / m
+    parts = _parts(W, V)
+    previous = _residual(square, parts) / m
     for update in range(max_updates):
-        G_new = G * (W @ V) / (G @ gram + EPS)
-        gram_G = G_new.T @ G_new
-        WG = W @ G_new
-        V_new = V * WG / (V @ gram_G + EPS)
-        gram = V_new.T @ V_new
-        change = max(_relative_change(V_new, V), _relative_change(G_new, G))
-        V, G = V_new, G_new
-        residual = _residual(square, V, WG, gram, gram_G) / m
+        change = _largest_change([part.update() for part in parts])
+        residual = _residual(square, parts) / m
         if update > 0 and (
             change <= tolerance or previous - residual <= tolerance * max(1.0, previous)
         ):
             break
         previous = residual
-    return _balance(V, G)
+    return _balance(_assemble(parts, "V", V.shape), _assemble(parts, "G", V.shape))
 
 
 def factorise_symmetric(
@@ -75,25 +71,80 @@ def factorise_symmetric(
     -------
     (m, d) float64 array
     """
+    parts = _parts(W, V)
     for _ in range(max_updates):
-        updated = V * (0.5 + 0.5 * (W @ V) / (V @ (V.T @ V) + EPS))
-        change = _relative_change(updated, V)
-        V = updated
-        if change <= tolerance:
+        if _largest_change([part.update_symmetric() for part in parts]) <= tolerance:
             break
-    return V
+    return _assemble(parts, "V", V.shape)
 
 
-def _residual(
-    square: float, V: FloatArray, WG: FloatArray, gram_V: FloatArray, gram_G: FloatArray
-) -> float:
+class _Part:
+    """A component of the matches, and the columns of the factors that belong to it."""
+
+    def __init__(
+        self, W: sparse.csr_array, V: FloatArray, rows: IntArray, columns: IntArray
+    ) -> None:
+        self.rows, self.columns = rows, columns
+        self.W = W[rows][:, rows]
+        self.V = V[np.ix_(rows, columns)]
+        self.G = self.V.copy()
+        self.gram_V = self.gram_G = gram(self.V)
+        self.WG = sparse_product(self.W, self.G)
+
+    def update(self) -> FloatArray:
+        """Update both factors; return the largest change and size of entries of G, and of V."""
+        # At first V = G, and WG is known.
+        WV = sparse_product(self.W, self.V) if self.gram_V is not self.gram_G else self.WG
+        moved_G = _multiply(self.G, WV, self.gram_V)
+        self.gram_G = gram(self.G)
+        self.WG = sparse_product(self.W, self.G)
+        moved_V = _multiply(self.V, self.WG, self.gram_G)
+        self.gram_V = gram(self.V)
+        return np.array([moved_G, moved_V])
+
+    def update_symmetric(self) -> FloatArray:
+        """Update V = G by half."""
+        moved = _multiply(self.V, sparse_product(self.W, self.V), gram(self.V), damping=0.5)
+        return np.array([moved])
+
+
+def _parts(W: sparse.csr_array, V: FloatArray) -> list[_Part]:
+    return [_Part(W, V, *block) for block in independent_blocks(label_components(W), V)]
+
+
+def _multiply(
+    F: FloatArray, numerator: FloatArray, gram_F: FloatArray, damping: float = 0.0
+) -> FloatArray:
+    """Update the factor F in place; return the largest change and size of its entries."""
+
+    def work(rows: slice) -> tuple[float, float]:
+        old = F[rows].copy()
+        quotient = numerator[rows] / (old @ gram_F + EPS)
+        F[rows] = old * (damping + (1 - damping) * quotient)
+        return np.abs(F[rows] - old).max(), np.abs(old).max()
+
+    return np.max(map_blocks(work, len(F)), axis=0)
+
+
+def _largest_change(moved: list[FloatArray]) -> float:
+    """Relative change of the factor that changes most, from what `_Part.update` returned."""
+    change, size = np.max(moved, axis=0, initial=0).T
+    return float((change / (size + np.sqrt(EPS))).max())
+
+
+def _residual(square: float, parts: list[_Part]) -> float:
     """‖W − VH‖_F from ‖W‖² − 2⟨V, WHᵀ⟩ + ⟨VᵀV, HHᵀ⟩."""
-    squared = square - 2 * float(np.vdot(V, WG)) + float(np.vdot(gram_V, gram_G))
-    return float(np.sqrt(max(squared, 0.0)))
+    for part in parts:
+        square += np.vdot(part.gram_V, part.gram_G) - 2 * np.vdot(part.V, part.WG)
+    return float(np.sqrt(max(square, 0.0)))
 
 
-def _relative_change(new: FloatArray, old: FloatArray) -> float:
-    return float(np.abs(new - old).max(initial=0) / (np.abs(old).max(initial=0) + np.sqrt(EPS)))
+def _assemble(parts: list[_Part], factor: str, shape: tuple[int, ...]) -> FloatArray:
+    """The whole of the factor V or G."""
+    F = np.zeros(shape)
+    for part in parts:
+        F[np.ix_(part.rows, part.columns)] = getattr(part, factor)
+    return F
 
 
 def _balance(V: FloatArray, G: FloatArray) -> tuple[FloatArray, FloatArray]:

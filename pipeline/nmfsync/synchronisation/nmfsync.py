@@ -6,6 +6,7 @@ import numpy as np
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.matches import MultiMatching, PairwiseMatches
+from nmfsync.synchronisation.components import label_components
 from nmfsync.synchronisation.eigen import top_eigenpairs
 from nmfsync.synchronisation.nmf import factorise, factorise_symmetric
 from nmfsync.synchronisation.projection import assign_to_universe
@@ -71,15 +72,16 @@ def nmfsync(
     if factor not in ("V", "H", "symmetric"):
         raise NmfsyncError(f"factor must be V, H or symmetric, not {factor!r}")
     W, sizes = matches.W, matches.sizes
+    component_of = label_components(W)
     values, vectors = top_eigenpairs(W, universe_size, by="algebraic", seed=seed)
     X = flip_signs(vectors * np.sqrt(np.maximum(values, 0)))
     if initialisation == "rotation":
-        X = successive_block_rotation(X, sizes)
+        X = successive_block_rotation(X, sizes, component_of)
     start = np.maximum(X, 0)
     if factor == "symmetric":
         fitted = factorise_symmetric(W, start, max_updates, tolerance)
     else:
         V, G = factorise(W, start, max_updates, tolerance)
         fitted = V if factor == "V" else G
-    R = successive_block_rotation(fitted, sizes)
+    R = successive_block_rotation(fitted, sizes, component_of)
     return MultiMatching(assign_to_universe(R, sizes, theta), sizes)

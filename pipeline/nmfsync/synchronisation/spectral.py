@@ -8,6 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 from nmfsync.matches import IntArray, MultiMatching, PairwiseMatches
 from nmfsync.synchronisation.eigen import top_eigenpairs
+from nmfsync.synchronisation.parallel import map_blocks
 
 FloatArray = NDArray[np.float64]
 MIN_CORRELATION = 0.5
@@ -67,13 +68,24 @@ def _gather(rows: FloatArray, matches: PairwiseMatches) -> IntArray:
     offsets, image_of = matches.offsets, matches.image_of
     universe = np.full(len(rows), -1)
     for start, stop in pairwise(offsets):
-        correlations = rows[start:stop] @ rows[stop:].T
-        for p in start + np.flatnonzero(universe[start:stop] < 0):
-            universe[p] = p
-            correlation = correlations[p - start]
-            near = np.flatnonzero((correlation > MIN_CORRELATION) & (universe[stop:] < 0))
+        here = start + np.flatnonzero(universe[start:stop] < 0)
+        later = stop + np.flatnonzero(universe[stop:] < 0)
+        universe[here] = here
+        for p, correlation in zip(here, _correlations(rows, here, later), strict=True):
+            near = np.flatnonzero((correlation > MIN_CORRELATION) & (universe[later] < 0))
             # Best first, ties to the lower index; then the first one of each image.
-            near = stop + near[np.argsort(-correlation[near], kind="stable")]
+            near = later[near[np.argsort(-correlation[near], kind="stable")]]
             _, best = np.unique(image_of[near], return_index=True)
             universe[near[best]] = p
     return universe
+
+
+def _correlations(rows: FloatArray, here: IntArray, later: IntArray) -> FloatArray:
+    """Products of the rows `here` with those of `later`, shape (len(here), len(later))."""
+    result = np.empty((len(here), len(later)))
+
+    def work(part: slice) -> None:
+        result[:, part] = rows[here] @ rows[later[part]].T
+
+    map_blocks(work, len(later))
+    return result
