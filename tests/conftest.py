@@ -7,9 +7,14 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from hypothesis import settings
 from skimage import data
 
 from nmfsync.cli import main
+
+# The first call of a compiled kernel takes seconds, and so does any on a busy machine.
+settings.register_profile("without deadline", deadline=None)
+settings.load_profile("without deadline")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nmfsync import PairwiseMatches, synthetic
+from nmfsync import PairwiseMatches, synchronise, synthetic
 
 QUICK = ("--methods", "nmfsync", "--features", "60")
 
@@ -234,6 +234,23 @@ def test_synchronise_your_own_matches(nmfsync_command, matches_file):
     assert after.sizes.tolist() == before.sizes.tolist()
     with np.load("out.npz") as file:
         assert len(file["universe"]) == before.sizes.sum()
+
+
+def test_synchronise_uses_clustersync_unless_told(nmfsync_command, matches_file):
+    matches = PairwiseMatches.load(matches_file)
+    matchings = set()
+    for options, method, theta in (
+        ((), "clustersync", None),
+        (("--theta", 1), "clustersync", 1.0),
+        (("--method", "nmfsync"), "nmfsync", None),
+    ):
+        outcome = nmfsync_command("synchronise", matches_file, "-o", "out.npz", "--force", *options)
+        assert outcome.code == 0
+        expected = synchronise(matches, method, theta=theta)
+        with np.load("out.npz") as file:
+            assert file["universe"].tolist() == expected.universe.tolist()
+        matchings.add(expected.W.nnz)
+    assert len(matchings) == 3  # any two of them differ
 
 
 def test_synchronise_overwrites_only_when_told(nmfsync_command, matches_file):

@@ -54,6 +54,17 @@ def test_the_callers_matrix_is_not_changed():
     assert W.toarray().tolist() == [[0, 1], [1, 0]]
 
 
+@given(strategies.pairwise_matches(weighted=True))
+def test_unweighted_matches_are_the_same_with_weight_one(matches):
+    before = matches.W.copy()
+    plain = matches.unweighted()
+    assert plain.W.data.tolist() == [1.0] * matches.W.nnz
+    assert plain.W.indices.tolist() == before.indices.tolist()
+    assert plain.W.indptr.tolist() == before.indptr.tolist()
+    assert plain.sizes.tolist() == matches.sizes.tolist()
+    assert (before != matches.W).nnz == 0  # its own weights stay
+
+
 def test_universe_features_are_numbered_by_first_appearance():
     matching = MultiMatching([7, 3, 3, 9], [2, 2])
     assert matching.universe.tolist() == [0, 1, 1, 2]

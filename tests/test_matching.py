@@ -42,10 +42,9 @@ def matched(matches):
     return sorted((int(a), int(b)) for a, b in zip(p, q, strict=True) if a < b)
 
 
-def by_definition(collection, ratio=None):
-    """Mutual nearest neighbours pair by pair, as the docstring of `match` says."""
+def mutual_by_definition(collection):
+    """Mutual nearest neighbours pair by pair: p, q, their distance, and the second nearest."""
     offsets = np.cumsum([0, *map(len, collection)])
-    found = []
     for i in range(len(collection)):
         for j in range(i + 1, len(collection)):
             A, B = (collection[k].descriptors.astype(np.int64) for k in (i, j))
@@ -55,9 +54,26 @@ def by_definition(collection, ratio=None):
                 if np.isinf(D[p, q]) or D[p].argmin() != q or D[:, q].argmin() != p:
                     continue
                 others = np.concatenate([np.delete(D[p], q), np.delete(D[:, q], p)])
-                if ratio is None or D[p, q] < ratio * others.min(initial=np.inf):
-                    found.append((int(offsets[i] + p), int(offsets[j] + q)))
-    return sorted(found)
+                yield int(offsets[i] + p), int(offsets[j] + q), D[p, q], others.min(initial=np.inf)
+
+
+def by_definition(collection, ratio=None):
+    """The pairs (p, q) as the docstring of `match` says."""
+    found = mutual_by_definition(collection)
+    return sorted((p, q) for p, q, d, second in found if ratio is None or d < ratio * second)
+
+
+def weights_by_definition(collection):
+    """Weight of every pair (p, q) as the docstring of `match` says."""
+    return {
+        (p, q): max(1 - (d / second if second else 1) ** 4, 0.01)
+        for p, q, d, second in mutual_by_definition(collection)
+    }
+
+
+def weights(matches):
+    """Weight of every pair (p, q) with p < q."""
+    return {(p, q): float(matches.W[p, q]) for p, q in matched(matches)}
 
 
 def test_mutual_nearest_neighbours_by_hand():
@@ -114,6 +130,42 @@ def test_ratio_on_a_three_by_three_matrix_by_hand():
     assert matched(match([a, b], ratio=0.27)) == [(0, 3), (1, 4)]
     assert matched(match([a, b], ratio=0.26)) == [(1, 4)]  # 10/38 = 0.263
     assert matched(match([a, b], ratio=0.25)) == []  # 2/8 is not below 0.25
+
+
+def test_weights_on_a_three_by_three_matrix_by_hand():
+    """The same distances: the ratios are 10/38, seen back from 20, and 2/8, seen from 58."""
+    a, b = on_a_line(10, 58, 80), on_a_line(20, 60, 66)
+    expected = {(0, 3): 1 - (10 / 38) ** 4, (1, 4): 1 - (2 / 8) ** 4}
+    assert weights(match([a, b], weighted=True)) == pytest.approx(expected)
+    # The other way round it is the other image that has the larger ratio.
+    back = {(q - 3, p + 3): weight for (p, q), weight in expected.items()}
+    assert weights(match([b, a], weighted=True)) == pytest.approx(back)
+
+
+def test_a_tie_has_the_least_weight():
+    # 50 is as near to 40 as to 60; then the same seen from the other image; then no distance.
+    for pair in (
+        [on_a_line(50), on_a_line(60, 40)],
+        [on_a_line(60, 40), on_a_line(50)],
+        [on_a_line(50), on_a_line(50, 50)],
+    ):
+        assert list(weights(match(pair, weighted=True)).values()) == [0.01]
+
+
+def test_a_match_without_a_second_nearest_has_the_weight_one():
+    assert weights(match([on_a_line(100), on_a_line(250)], weighted=True)) == {(0, 1): 1.0}
+    # Of two features in the other image, one is the second nearest.
+    found = weights(match([on_a_line(100), on_a_line(90, 120)], weighted=True))
+    assert found == {(0, 1): pytest.approx(1 - (10 / 20) ** 4)}
+
+
+def test_weights_change_no_match():
+    rng = np.random.default_rng(6)
+    collection = [random_features(rng, n, levels=4) for n in (20, 0, 15, 1, 25)]
+    for ratio in (None, 0.9):
+        weighted = match(collection, ratio, weighted=True)
+        assert matched(weighted) == matched(match(collection, ratio))
+        assert all(weight > 1 - 0.9**4 for weight in weights(weighted).values()) == (ratio == 0.9)
 
 
 def test_single_feature_passes_the_ratio_test():
@@ -173,7 +225,7 @@ def test_distances_of_the_largest_bytes_are_exact():
     assert matched(match([features([nearly]), features([brightest, nearly])])) == [(0, 2)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(0, 12), min_size=1, max_size=6),
     levels=st.sampled_from([2, 4, 256]),
@@ -190,13 +242,17 @@ def test_agrees_with_the_definition_ties_included_for_any_block_size(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "_BUDGET", budget)
         assert matched(match(collection, ratio)) == by_definition(collection, ratio)
+        weighted = match(collection, weighted=True)
+    assert weights(weighted) == pytest.approx(weights_by_definition(collection), rel=1e-12)
+    in_one_block = match(collection, weighted=True)
+    assert weighted.W.data.tobytes() == in_one_block.W.data.tobytes()
 
 
 def test_order_of_images_does_not_matter():
     rng = np.random.default_rng(3)
     a, b = random_features(rng, 40), random_features(rng, 30)
-    there = {(p, q - 40) for p, q in matched(match([a, b]))}
-    back = {(q - 30, p) for p, q in matched(match([b, a]))}
+    there = {(p, q - 40): w for (p, q), w in weights(match([a, b], weighted=True)).items()}
+    back = {(q - 30, p): w for (p, q), w in weights(match([b, a], weighted=True)).items()}
     assert there == back
     assert there
 
@@ -224,7 +280,7 @@ def test_same_matches_for_any_number_of_threads():
         "from nmfsync.matching import match; rng = np.random.default_rng(0); z = np.zeros;"
         "f = lambda n: Features(z((n, 2), 'f4'), rng.integers(0, 256, (n, 128), np.uint8),"
         "    z(n, 'f4'), z(n, 'f4'), (9, 9), n, n);"
-        "W = match([f(n) for n in (300, 200, 250)], 0.99).W;"
+        "W = match([f(n) for n in (300, 200, 250)], 0.99, weighted=True).W;"
         "sys.stdout.buffer.write(W.data.tobytes() + W.indices.tobytes() + W.indptr.tobytes())"
     )
     runs = []

@@ -1,6 +1,7 @@
 import csv
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from io import BytesIO
 
@@ -105,11 +106,13 @@ def results_for(features):
     }
 
 
-def write(folder, scene, features, warnings=()):
+def write(folder, scene, features, warnings=(), depth_quality=None):
     results = results_for(features)
-    write_scene_report(
-        folder, scene, features, results, evaluation_of(scene, features, results, warnings)
+    evaluation = replace(
+        evaluation_of(scene, features, results, warnings), depth_quality=depth_quality or {}
     )
+    errors = {name: match_errors(m, features, scene.truth) for name, m in results.items()}
+    write_scene_report(folder, scene, features, results, errors, evaluation)
     return (folder / "report.html").read_text()
 
 
@@ -534,6 +537,20 @@ def test_one_image(tmp_path):
     features = [features_at([], SIZES[0])]
     page = Page(write(tmp_path / "out", scene, features))
     assert "There is nothing to draw" in page.text
+
+
+DEPTH_QUALITY = {
+    "against": "depths (laser)", "features": 1500, "judged": 1200, "reconstructed": 0.4,
+    "within": 0.964, "within_in_all": 0.925, "median": 0.321,
+}  # fmt: skip
+
+
+def test_quality_of_reconstructed_depths_is_printed(tmp_path):
+    scene, features = three_images(tmp_path / "images")
+    text = Page(write(tmp_path / "out", scene, features, depth_quality=DEPTH_QUALITY)).text
+    for figure in ("1,200", "480 (40.0 %)", "96.4 %", "92.5 %", "0.32", "1,500 features"):
+        assert figure in text
+    assert "reconstructed depths" not in Page(write(tmp_path / "out", scene, features)).text
 
 
 def two_scenes(scene, features):

@@ -2,13 +2,25 @@
 
 import csv
 import json
+import re
 import shutil
+from collections import Counter
+from importlib import import_module
 
 import cv2
 import numpy as np
 import pytest
 
-from nmfsync import NmfsyncError, NmfsyncWarning, Settings, run, run_scene
+from nmfsync import (
+    METHODS,
+    MultiMatching,
+    NmfsyncError,
+    NmfsyncWarning,
+    Settings,
+    evaluation,
+    run,
+    run_scene,
+)
 from nmfsync.stages import key_of, measure, run_stage
 from real_data import real_data
 
@@ -38,7 +50,9 @@ def test_sample_writes_everything(sample):
     assert list(stored["methods"]) == ["input", "nmfsync", "spectral"]
     assert stored["features"] == sum(stored["sizes"])
     assert stored["truth"] == "homographies"
-    assert stored["settings"]["theta"] == 0.4  # the paper's for planar scenes
+    assert stored["depth_quality"] == {}
+    # The paper's for its method and planar scenes; spectral has none.
+    assert stored["settings"]["theta"] == {"nmfsync": 0.4, "spectral": 0.0}
     for figures in stored["methods"].values():
         assert 0 < figures["fcm"]["0.01"] <= figures["fcm"]["0.05"] <= 1
         assert 0 < figures["precision"]["0.01"] <= 1
@@ -55,6 +69,20 @@ def test_sample_becomes_consistent_and_more_precise(sample):
     assert methods["input"].cycle_error > 0
 
 
+def test_every_result_is_compared_with_the_truth_once(tmp_path, monkeypatch):
+    calls = []
+    measure_errors = evaluation.match_errors
+
+    def counted(matches, *others):
+        calls.append(matches)
+        return measure_errors(matches, *others)
+
+    monkeypatch.setattr(run, "match_errors", counted)
+    monkeypatch.setattr(evaluation, "match_errors", counted)
+    run_scene("sample/astronaut", QUICK, tmp_path)
+    assert len(calls) == 3  # input, nmfsync, spectral
+
+
 def test_tracks_show_at_most_one_feature_of_an_image(sample):
     evaluation, folder = sample
     with (folder / "tracks.csv").open(newline="") as file:
@@ -65,6 +93,19 @@ def test_tracks_show_at_most_one_feature_of_an_image(sample):
     lengths = np.bincount([int(row["track"]) for row in rows])
     assert lengths.min() >= 2
     assert (lengths * (lengths - 1) // 2).sum() == evaluation.methods["nmfsync"].matchings
+
+
+def test_tracks_are_those_of_the_first_consistent_method(sample, tmp_path):
+    """By default that is clustersync."""
+    assert Settings().methods[0] == "clustersync"
+    out = copy_of(sample, tmp_path)
+    settings = Settings(methods=("matcheig", "clustersync", "nmfsync"), features=60)
+    methods = run_scene("sample/astronaut", settings, out).methods
+    with (out / "sample/astronaut/tracks.csv").open(newline="") as file:
+        lengths = Counter(row["track"] for row in csv.DictReader(file)).values()
+    matchings = sum(n * (n - 1) // 2 for n in lengths)
+    assert matchings == methods["clustersync"].matchings
+    assert len({method.matchings for method in methods.values()}) == 4  # no other has as many
 
 
 def copy_of(sample, tmp_path):
@@ -84,6 +125,50 @@ def computed(monkeypatch) -> list[str]:
 
         monkeypatch.setattr(run, name, spy)
     return names
+
+
+@pytest.fixture
+def given(monkeypatch) -> dict:
+    """Let methods do nothing, and record the matches and the theta that they get."""
+    calls = {}
+
+    def nothing(matches, method, universe_size, theta, seed, **options):
+        calls[method] = matches, theta
+        return MultiMatching(np.arange(matches.sizes.sum()), matches.sizes)
+
+    monkeypatch.setattr(run, "synchronise", nothing)
+    return calls
+
+
+def thetas(calls) -> dict:
+    return {method: theta for method, (_, theta) in calls.items()}
+
+
+def test_every_method_has_its_own_theta(sample, photographs, tmp_path, given, monkeypatch):
+    monkeypatch.setitem(METHODS, "mine", lambda matches, universe_size, theta, seed: None)
+    methods = ("clustersync", "nmfsync", "spectral", "mine")
+    own = {"clustersync": 0.4, "nmfsync": 0.4, "spectral": 0.0, "mine": 0.0}
+    settings = Settings(methods=methods, features=60, seed=1)  # not one whose results are kept
+    out = copy_of(sample, tmp_path)
+    for scene in ("sample/astronaut", photographs):
+        evaluation = run_scene(scene, settings, out)
+        assert evaluation.settings["theta"] == thetas(given) == own
+
+
+def test_a_theta_that_is_asked_for_is_for_all_methods(sample, tmp_path, given):
+    settings = Settings(methods=("clustersync", "nmfsync", "spectral"), features=60, theta=0.1)
+    evaluation = run_scene("sample/astronaut", settings, copy_of(sample, tmp_path))
+    assert evaluation.settings["theta"] == thetas(given) == dict.fromkeys(settings.methods, 0.1)
+
+
+def test_methods_of_papers_get_matches_without_weights(sample, tmp_path, given, monkeypatch):
+    monkeypatch.setitem(METHODS, "mine", lambda matches, universe_size, theta, seed: None)
+    run_scene("sample/astronaut", Settings(features=60, seed=1), copy_of(sample, tmp_path))
+    assert set(given) == set(METHODS)
+    weighted = {method for method, (matches, _) in given.items() if matches.W.data.min() < 1}
+    assert weighted == {"clustersync", "unionfind", "mine"}
+    same_place = given["clustersync"][0].W.indices
+    assert all(np.array_equal(matches.W.indices, same_place) for matches, _ in given.values())
 
 
 def test_second_run_computes_nothing_and_says_the_same(sample, tmp_path, monkeypatch):
@@ -175,6 +260,17 @@ def test_a_method_that_cannot_is_left_out(photographs, tmp_path, monkeypatch):
     assert any("matchals left out: matchals needs" in text for text in evaluation.warnings)
     with pytest.raises(NmfsyncError, match="matchals left out"):
         run_scene(photographs, Settings(methods=("matchals",), features=60), tmp_path)
+
+
+def test_methods_that_would_take_too_long_are_left_out(photographs, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "IMAGE_OPTIONS", {"matchals": {"max_features": 9}})
+    monkeypatch.setattr(import_module("nmfsync.synchronisation.clear"), "MAX_FEATURES", 2)
+    settings = Settings(methods=("clear", "matchals", "spectral"), features=60)
+    evaluation = run_scene(photographs, settings, tmp_path)
+    assert list(evaluation.methods) == ["input", "spectral"]
+    clear, matchals = evaluation.warnings
+    assert re.fullmatch("clear left out: clear .* features are connected, more than 2; .*", clear)
+    assert re.fullmatch("matchals left out: matchals .* connected, more than 9: .*", matchals)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 
 import rendered
-from nmfsync import NmfsyncError, Settings, run_scene
+from nmfsync import NmfsyncError, Settings, run, run_scene
 from real_data import real_data
 
-QUICK = Settings(methods=("spectral",), features=80)
+QUICK = Settings(methods=("spectral",), features=40)
+
+
+@pytest.fixture(autouse=True)
+def _few_features_for_the_quality(monkeypatch):
+    """Every run of a scene with depths checks them, which is the longest part of it."""
+    monkeypatch.setattr(run, "QUALITY_FEATURES", 20)
 
 
 @pytest.fixture
@@ -28,6 +34,56 @@ def test_depths_are_made_from_the_images_where_there_are_no_others(folder, tmp_p
         assert (out / name).is_file()
     again = run_scene(folder, QUICK, tmp_path / "out")  # from the stored depths
     assert again.methods["input"].fcm == evaluation.methods["input"].fcm
+
+
+def test_quality_of_reconstructed_depths_is_measured_on_the_scene_itself(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(run, "QUALITY_FEATURES", 200)
+    quality = run_scene(folder, QUICK, tmp_path / "out").depth_quality
+    assert quality["against"] == "a view held out"
+    assert quality["features"] == 200
+    assert quality["judged"] > 100
+    assert quality["within"] > 0.95
+    out = tmp_path / "out/images/scene"
+    assert json.loads((out / "evaluation.json").read_text())["depth_quality"] == quality
+    assert f"{100 * quality['within']:.1f} %" in (out / "report.html").read_text()
+    monkeypatch.setattr(run, "held_out_quality", None)  # kept, not measured again
+    assert run_scene(folder, QUICK, tmp_path / "out").depth_quality == quality
+
+
+def test_quality_of_reconstructed_depths_is_measured_against_depth_maps(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(run, "QUALITY_FEATURES", 200)
+    rendered.write_epfl(folder, rendered.scene(), depth_maps=True)
+    quality = run_scene(folder, QUICK, tmp_path).depth_quality
+    assert quality["against"] == "depths (laser)"
+    assert 200 == quality["features"] >= quality["judged"] > 150
+    assert quality["reconstructed"] > 0.7
+    assert quality["within"] > 0.98
+    # Other depth maps, another quality: what was measured before does not stay.
+    for path in folder.glob("*.npy"):
+        np.save(path, np.load(path) * np.float32(1.2))
+    assert run_scene(folder, QUICK, tmp_path).depth_quality["within"] < 0.5
+
+
+def test_quality_that_cannot_be_measured_is_none(folder, tmp_path):
+    for path in folder.glob("000[3-6].png*"):
+        path.unlink()
+    quality = run_scene(folder, QUICK, tmp_path).depth_quality
+    assert (quality["judged"], quality["within"], quality["median"]) == (0, None, None)
+    assert "Nothing could be compared" in (tmp_path / "images/scene/report.html").read_text()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 9, 20])
+def test_features_for_the_quality_are_spread_evenly(count):
+    arrays = [np.arange(4), np.arange(0), np.arange(4, 9)]
+    some = run._evenly(arrays, count)
+    assert [len(part) for part in some][1] == 0
+    rows = np.concatenate(some)
+    assert len(rows) == min(count, 9)
+    assert set(np.diff(rows)) <= {9 // max(count, 1), -(-9 // max(count, 1))}
 
 
 def test_reconstructed_depths_judge_as_exact_ones_do(folder, tmp_path):
@@ -86,9 +142,11 @@ def test_swapped_rotations_are_noticed(folder, tmp_path):
 )
 def test_real_scenes(scene, truth, tmp_path):
     real_data(scene)
-    evaluation = run_scene(scene, Settings(methods=("spectral",), features=60), tmp_path)
+    settings = Settings(methods=("clustersync", "nmfsync"), features=60)
+    evaluation = run_scene(scene, settings, tmp_path)
     assert evaluation.truth == truth
-    assert evaluation.settings["theta"] == 0.0  # the paper's for scenes with depth
+    # The paper's for its method and scenes with depth.
+    assert evaluation.settings["theta"] == {"clustersync": 0.4, "nmfsync": 0.0}
     figures = json.loads((tmp_path / scene / "evaluation.json").read_text())["methods"]["input"]
     assert figures["judged"] > 0
     # A match that is right by depth is right by the epipolar line, too.

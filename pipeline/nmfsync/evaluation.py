@@ -11,11 +11,11 @@ from typing import Any
 
 import joblib
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from nmfsync.cameras import Camera
+from nmfsync.compiled import compiled
 from nmfsync.epipolar import distance_to_lines, rays
 from nmfsync.errors import NmfsyncError
 from nmfsync.features import Features
@@ -287,7 +287,7 @@ def cycle_error(W: Any, sizes: Any) -> float:
         return float(sum(through) / k**3)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _disagreement(partner: NDArray[np.int32], offsets: IntArray, ell: int) -> float:
     """Σ_{i,j} of the norms for one image ℓ: the square roots of how many entries differ."""
     k = len(offsets) - 1

@@ -16,11 +16,11 @@ clusters it touches, so the cost of a sweep is linear in the number of matches.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from nmfsync.compiled import compiled
 from nmfsync.matches import IntArray
 from nmfsync.synchronisation.parallel import map_blocks
 
@@ -153,10 +153,11 @@ def search(matches: Matches, prices: Prices, label: IntArray, rounds: int = ROUN
     (m,) int64 array
     """
     label = label.copy()
-    changed = np.ones(len(label), dtype=np.bool_)
+    moved = exchanged = np.ones(len(label), dtype=np.bool_)
     for _ in range(rounds):
-        _reassign_images(matches, prices, label, changed)
-        if not _exchange_between_clusters(matches, prices, label, changed):
+        moved = _reassign_images(matches, prices, label, moved | exchanged)
+        exchanged = _exchange_between_clusters(matches, prices, label, moved | exchanged)
+        if not (moved.any() or exchanged.any()):
             break
     return _connected_parts(matches, label)
 
@@ -180,7 +181,7 @@ def _connected_parts(matches: Matches, label: IntArray) -> IntArray:
 # constant time, whatever the size of its cluster.
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _lists(label):  # type: ignore[no-untyped-def]
     m = len(label)
     lists = (np.full(m, -1), np.full(m, -1), np.full(m, -1), np.zeros(m, dtype=np.int64))
@@ -189,7 +190,7 @@ def _lists(label):  # type: ignore[no-untyped-def]
     return lists
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _link(p, cluster, label, lists):  # type: ignore[no-untyped-def]
     head, after, before, size = lists
     label[p] = cluster
@@ -200,7 +201,7 @@ def _link(p, cluster, label, lists):  # type: ignore[no-untyped-def]
     head[cluster] = p
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _unlink(p, label, lists):  # type: ignore[no-untyped-def]
     head, after, before, size = lists
     size[label[p]] -= 1
@@ -212,7 +213,7 @@ def _unlink(p, label, lists):  # type: ignore[no-untyped-def]
         before[after[p]] = before[p]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _support(matches, start, stop, result):  # type: ignore[no-untyped-def]
     first, other, weight = matches.first, matches.other, matches.weight
     for p in range(start, stop):
@@ -233,7 +234,7 @@ def _support(matches, start, stop, result):  # type: ignore[no-untyped-def]
             result[entry] = total / min(first[p + 1] - first[p], first[q + 1] - first[q])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _grow(P, Q, image, k):  # type: ignore[no-untyped-def]
     m = len(image)
     label = np.arange(m)
@@ -264,11 +265,12 @@ def _grow(P, Q, image, k):  # type: ignore[no-untyped-def]
     return label
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _reassign_images(matches, prices, label, changed):  # type: ignore[no-untyped-def]
     """Let the features of one image after another choose their clusters anew.
 
-    Marks in `changed` the clusters that lost or won a feature.
+    Begins with the images that the clusters marked in `changed` have matches in.
+    Returns the marks of those that lost or won a feature.
     """
     first, other, weight, image, offset = matches
     missing, image_pair, opening = prices
@@ -294,7 +296,7 @@ def _reassign_images(matches, prices, label, changed):  # type: ignore[no-untype
     # Marks hold the number of the visit that set them, so that none is ever cleared.
     matched, seen_by = np.full(m, -1), np.full(m, -1)
     sees = np.full(k, -1)
-    waiting = np.zeros(k, dtype=np.bool_)
+    waiting, now = np.zeros(k, dtype=np.bool_), np.zeros(m, dtype=np.bool_)
     for p in range(m):
         if changed[label[p]]:
             waiting[image[p]] = True
@@ -366,7 +368,7 @@ def _reassign_images(matches, prices, label, changed):  # type: ignore[no-untype
                 i,
                 label,
                 lists,
-                changed,
+                now,
                 waiting,
                 empty,
                 empties,
@@ -374,9 +376,10 @@ def _reassign_images(matches, prices, label, changed):  # type: ignore[no-untype
             moved += n
         if moved == 0:
             break
+    return now
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _move(matches, chosen, cluster_of, i, label, lists, changed, waiting, empty, empties):  # type: ignore[no-untyped-def]
     """Carry out an image's choice; a feature without a cluster gets an empty one.
 
@@ -409,7 +412,7 @@ def _move(matches, chosen, cluster_of, i, label, lists, changed, waiting, empty,
     return moved, empties
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _assign(row_first, column, gain, columns):  # type: ignore[no-untyped-def]
     """Assign rows to columns so that the sum of the gains is largest; -1 for no column.
 
@@ -474,7 +477,7 @@ def _assign(row_first, column, gain, columns):  # type: ignore[no-untyped-def]
     return column_in
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _push(keys, items, n, key, item):  # type: ignore[no-untyped-def]
     """Put into a binary heap; return its new length."""
     place = n
@@ -485,7 +488,7 @@ def _push(keys, items, n, key, item):  # type: ignore[no-untyped-def]
     return n + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pop(keys, items, n):  # type: ignore[no-untyped-def]
     """Remove the smallest of a binary heap; return its new length."""
     n -= 1
@@ -502,12 +505,12 @@ def _pop(keys, items, n):  # type: ignore[no-untyped-def]
     return n
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _exchange_between_clusters(matches, prices, label, changed):  # type: ignore[no-untyped-def]
     """Let every two clusters that share matches exchange features; try to split each.
 
-    Only pairs of which one has changed since the last time take part. Returns
-    the number of exchanges; `changed` is then that of the next time.
+    Only pairs of which one is marked in `changed` take part. Returns the marks
+    of those that lost or won a feature.
     """
     first, other = matches.first, matches.other
     m, k = len(label), len(matches.offset) - 1
@@ -519,7 +522,7 @@ def _exchange_between_clusters(matches, prices, label, changed):  # type: ignore
     side = np.empty(2 * k, dtype=np.int64)
     count, touched = np.zeros(m, dtype=np.int64), np.empty(m, dtype=np.int64)
     now = np.zeros(m, dtype=np.bool_)
-    exchanges, empty = 0, 0
+    empty = 0
     for a in range(m):
         if head[a] < 0:
             continue
@@ -552,7 +555,6 @@ def _exchange_between_clusters(matches, prices, label, changed):  # type: ignore
                 continue
             if not _exchange(matches, prices, members[:total], split, side, place, mark):
                 continue
-            exchanges += 1
             if a == b:
                 while head[empty] >= 0:
                     empty += 1
@@ -566,18 +568,18 @@ def _exchange_between_clusters(matches, prices, label, changed):  # type: ignore
             elif head[b] < 0:
                 empty = min(empty, b)
             now[a] = now[b] = True
-    changed[:] = now
-    return exchanges
+    return now
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _exchange(matches, prices, members, split, side, place, mark):  # type: ignore[no-untyped-def]
     """Divide the members of two clusters anew (Kernighan & Lin 1970).
 
     The first `split` members are on side 0, the others on side 1. Moves one
     feature after another to the other side, with its partner of the same image
     in exchange, the best first and each once; keeps the best state on the way;
-    repeats while that helps. Writes the sides; says whether anything changed.
+    repeats while that helps. Starts with the plain merge, which this can miss,
+    if that helps. Writes the sides; says whether anything changed.
     """
     n, opening = len(members), prices.opening
     A, partner = _gains(matches, prices, members, split, place, mark)
@@ -591,7 +593,10 @@ def _exchange(matches, prices, members, split, side, place, mark):  # type: igno
             flip[s] += -A[s, t] if side[s] == side[t] else A[s, t]
     tolerance = EPSILON * max(1.0, np.abs(A).sum())  # of the rounding errors
     order, locked = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
-    improved = False
+    improved = partner.max() < 0 and A[:split, split:].sum() + opening > tolerance and split < n
+    if improved:
+        for s in range(split, n):
+            _turn(A, s, -1, side, flip, alone)
     for _ in range(PASSES):
         locked[:] = False
         closed = opening if min(alone[0], alone[1]) == 0 else 0.0
@@ -622,7 +627,7 @@ def _exchange(matches, prices, members, split, side, place, mark):  # type: igno
     return improved
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _gains(matches, prices, members, split, place, mark):  # type: ignore[no-untyped-def]
     """Return what every two members gain by being together, and who shares whose image.
 
@@ -662,7 +667,7 @@ def _gains(matches, prices, members, split, place, mark):  # type: ignore[no-unt
     return A, partner
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _turn(A, s, partner, side, flip, alone):  # type: ignore[no-untyped-def]
     """Move s to the other side, and its partner to this one."""
     for turned in (s, partner):

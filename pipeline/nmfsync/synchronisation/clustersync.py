@@ -1,8 +1,8 @@
 """ClusterSync: synchronisation by correlation clustering with prices learnt from the matches."""
 
 import numpy as np
-from numba import njit
 
+from nmfsync.compiled import compiled
 from nmfsync.matches import IntArray, MultiMatching, PairwiseMatches
 from nmfsync.synchronisation.clustering import (
     FloatArray,
@@ -136,7 +136,7 @@ def _counts(matches: Matches) -> IntArray:
     return np.bincount(row * k + matches.image[matches.other], minlength=k * k).reshape(k, k)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _confirmations(matches, label):  # type: ignore[no-untyped-def]
     """Return the confirmed and the possible confirmations inside clusters, and between them."""
     m = len(label)
@@ -171,7 +171,7 @@ def _confirmations(matches, label):  # type: ignore[no-untyped-def]
     return counts
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pairs_within(matches, label):  # type: ignore[no-untyped-def]
     """Count the pairs inside clusters.
 
@@ -185,6 +185,10 @@ def _pairs_within(matches, label):  # type: ignore[no-untyped-def]
     order = np.argsort(label, kind="mergesort")
     missing = np.zeros(3)
     matched, sees = np.full(m, -1), np.full(k, -1)
+    compared = np.zeros((k, k), dtype=np.bool_)
+    for p in range(m):
+        for entry in range(first[p], first[p + 1]):
+            compared[image[p], image[other[entry]]] = True
     start = 0
     while start < m:
         stop = start
@@ -209,7 +213,7 @@ def _pairs_within(matches, label):  # type: ignore[no-untyped-def]
                     pairs[i, j] += 1
                     if state[s, t] == 2:
                         found[i, j] += 1
-                    elif s < t:
+                    elif s < t and compared[i, j]:
                         missing[state[s, t] + state[t, s]] += 1
         start = stop
     return pairs, found, missing

@@ -47,7 +47,8 @@ def independent_blocks(
         Ascending ints. Components without a column are left out, and so are
         columns of zeros.
     """
-    touched = np.stack([(X[rows] != 0).any(axis=0) for rows in groups(component_of)])
+    nonzero = X != 0
+    touched = np.stack([nonzero[rows].any(axis=0) for rows in groups(component_of)])
     count, d = touched.shape
     pattern = sparse.coo_array(touched)
     joined = sparse.coo_array(

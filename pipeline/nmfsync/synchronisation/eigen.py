@@ -152,10 +152,10 @@ def _filtered_subspace(
     rng = np.random.default_rng(seed)
     least, largest = _extreme_values(A, rng.standard_normal(n))
     X = rng.standard_normal((n, width))
-    for _ in range(MAX_FILTERS):
+    for filters_left in reversed(range(MAX_FILTERS)):
         values, residual = _rayleigh_ritz(A, X, by)
         unfinished = np.flatnonzero(residual[:count] > TOLERANCE * radius)
-        if len(unfinished) == 0:
+        if len(unfinished) == 0 or filters_left == 0:
             break
         if by == "magnitude":
             # ‖Ax‖ and not the Ritz value, which is near 0 where λ and −λ are mixed.
@@ -165,15 +165,14 @@ def _filtered_subspace(
             cut = values[-1]
             low = min(least, cut - 1e-3)
         _filter(A_single, X[:, unfinished[0] :], low, cut, max(largest, -least))
-    else:
-        worst = residual[:count].max()
-        if worst > 1e-3 * radius:
-            warnings.warn(
-                f"the {count} leading eigenvectors of a component of {n} features "
-                f"are exact only to {worst / radius:.0e}",
-                NmfsyncWarning,
-                stacklevel=2,
-            )
+    worst = residual[:count].max()
+    if worst > 1e-3 * radius:
+        warnings.warn(
+            f"the {count} leading eigenvectors of a component of {n} features "
+            f"are exact only to {worst / radius:.0e}",
+            NmfsyncWarning,
+            stacklevel=2,
+        )
     return values[:count], X[:, :count]
 
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 import psutil
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack
 from scipy.sparse.csgraph import connected_components
 
+from nmfsync.compiled import compiled
 from nmfsync.errors import TooLargeError
 from nmfsync.matches import IntArray, PairwiseMatches
 from nmfsync.synchronisation.parallel import BLOCK, gram, map_blocks, thread_count
@@ -183,7 +183,7 @@ class _Target(NamedTuple):
         return dense.T @ A + self.reward[rows] @ A
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _project(value, p, q, own):  # type: ignore[no-untyped-def]
     """Z at (p, q): the identity inside an image, elsewhere P clipped to [0, 1]."""
     if own[p, 0] <= q < own[p, 1]:
@@ -191,7 +191,7 @@ def _project(value, p, q, own):  # type: ignore[no-untyped-def]
     return min(max(value, ZERO), ONE)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _target_block(P, own, ratio, price, row, column, out):  # type: ignore[no-untyped-def]
     """Fill `out` with Z − Y/μ − β/μ, from the given row and column of P on."""
     for i in range(out.shape[0]):
@@ -231,7 +231,7 @@ def _move(
     return float(gap), float(change)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})  # or the sums would not be vectorised
+@partial(compiled, fastmath={"reassoc"})  # or the sums would not be vectorised
 def _move_block(X, P, own, ratio, row, moved):  # type: ignore[no-untyped-def]
     """Update the rows of X and P from the given one on; return ‖X − Z‖² and ‖ΔX‖²."""
     gap = change = 0.0

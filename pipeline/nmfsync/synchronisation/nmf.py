@@ -135,12 +135,12 @@ def _largest_change(moved: list[FloatArray]) -> float:
 def _residual(square: float, parts: list[_Part]) -> float:
     """‖W − VH‖_F from ‖W‖² − 2⟨V, WHᵀ⟩ + ⟨VᵀV, HHᵀ⟩."""
     for part in parts:
-        square += np.vdot(part.gram_V, part.gram_G) - 2 * np.vdot(part.V, part.WG)
+        square += float(np.vdot(part.gram_V, part.gram_G) - 2 * np.vdot(part.V, part.WG))
     return float(np.sqrt(max(square, 0.0)))
 
 
 def _assemble(parts: list[_Part], factor: str, shape: tuple[int, ...]) -> FloatArray:
-    """The whole of the factor V or G."""
+    """Put a factor, V or G, together."""
     F = np.zeros(shape)
     for part in parts:
         F[np.ix_(part.rows, part.columns)] = getattr(part, factor)

@@ -27,8 +27,9 @@ def nmfsync(
 
     Minimises ‖W − VH‖_F over non-negative V (m × d) and H (d × m), from a start
     that is a rotation of the leading eigenvectors, and rounds V to the 0/1
-    matrix U of a cycle-consistent multi-matching W = UUᵀ. Costs O(md²) for each
-    update of the factors, which are dense.
+    matrix U of a cycle-consistent multi-matching W = UUᵀ. Over the connected
+    components of the matches the factors are block-diagonal: an update costs
+    O(md²) for one with m features and d columns, in which they are dense.
 
     Parameters
     ----------

@@ -5,18 +5,26 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from nmfsync.synchronisation.components import independent_blocks
-from nmfsync.synchronisation.parallel import map_blocks, product
+from nmfsync.synchronisation.parallel import gram, map_blocks, product
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-# Relative to the largest: smaller singular values are errors of the eigenvectors.
-RANK_TOLERANCE = 1e-6
+NOISE = 1e-6  # relative to the largest: what is smaller may be an error of the eigenvectors
 
 
 def flip_signs(X: FloatArray) -> FloatArray:
-    """Give every column a sum that is not negative."""
-    return X * np.where(X.sum(axis=0) < 0, -1.0, 1.0)
+    """Give every column of X a sum that is not negative.
+
+    If the sum is zero but for rounding errors, the first entry decides that is
+    not zero.
+    """
+    sums = X.sum(axis=0)
+    size = np.maximum(X.max(axis=0), -X.min(axis=0))
+    balanced = np.flatnonzero(np.abs(sums) <= NOISE * size)
+    first = (np.abs(X[:, balanced]) > NOISE * size[balanced]).argmax(axis=0)
+    sums[balanced] = X[first, balanced]
+    return X * np.where(sums < 0, -1.0, 1.0)
 
 
 def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntArray) -> FloatArray:
@@ -30,8 +38,9 @@ def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntA
     each has a Procrustes problem of its own.
 
     Where the paper leaves the outcome to rounding errors, it is settled here: a
-    row that is too short to be explained ever opens no column, no row opens a
-    second one, and Q keeps to the directions on which ⟨XQ, C⟩ depends.
+    row that is zero but for errors opens no column, no row opens a second one,
+    what ⟨XQ, C⟩ does not depend on is not part of Q, and the directions that are
+    left at the end become the columns that are left, longest first.
 
     Parameters
     ----------
@@ -44,8 +53,8 @@ def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntA
     Returns
     -------
     R : (m, c) float64 array
-        XQ with column sums that are not negative. The c ≤ d columns are those
-        that some row supports.
+        XQ with column sums that are not negative. A component has as many
+        columns as in X, or as its rows opened if these are more.
     """
     d = X.shape[1]
     image_of = np.repeat(np.arange(len(sizes)), sizes)
@@ -55,13 +64,12 @@ def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntA
     target = np.full(len(X), -1)
     best, value = target.copy(), np.zeros(len(X))
     length = np.linalg.norm(X, axis=1)
-    rows = _largest_image(np.flatnonzero(length), image_of)
-    rows = rows[length[rows] >= np.median(length[rows]) / 2][:d]
-    opened = np.zeros(len(X), dtype=bool)
+    free = length > NOISE * length.max()  # to open a column
+    rows = _largest_image(np.flatnonzero(free), image_of)[:d]
     used, threshold = 0, None
     while len(rows):
         target[rows] = used + np.arange(len(rows))
-        opened[rows] = True
+        free[rows] = False
         used += len(rows)
         for block in blocks:
             if block.rotate(target[block.rows]):
@@ -70,7 +78,7 @@ def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntA
             threshold = np.median(np.concatenate([block.fit for block in blocks])) / 2
         active = value >= threshold
         target = np.where(active, best, -1)
-        candidates = np.flatnonzero(~active & ~opened & (length >= threshold))
+        candidates = np.flatnonzero(~active & free)
         rows = _largest_image(candidates, image_of)[: d - used]
     return _assemble(blocks, len(X))
 
@@ -108,7 +116,9 @@ class _Block:
         return True
 
     def row_maxima(self) -> tuple[IntArray, FloatArray]:
-        """Column and value of the largest entry in every row of R."""
+        """Return column and value of the largest entry in every row of R; -1 and 0 if empty."""
+        if not len(self.columns):
+            return np.full(len(self.X), -1), np.zeros(len(self.X))
 
         def work(rows: slice) -> tuple[IntArray, FloatArray]:
             R = self.X[rows] @ self.Q
@@ -117,18 +127,31 @@ class _Block:
         best, value = zip(*map_blocks(work, len(self.X)), strict=True)
         return np.concatenate(best), np.concatenate(value)
 
+    def rest(self) -> FloatArray:
+        """Return what Q leaves of X, on its principal axes, for the columns that are left."""
+        left, values, _ = linalg.svd(self.Q)
+        rest = product(self.X, left[:, np.count_nonzero(values > 0.5) :])
+        _, axes = np.linalg.eigh(gram(rest))
+        count = max(0, self.X.shape[1] - len(self.columns))
+        return flip_signs(product(rest, axes[:, ::-1][:, :count]))
+
 
 def _procrustes(M: FloatArray) -> FloatArray:
-    """The Q that maximises ⟨Q, M⟩ among those that lengthen nothing, and the smallest such."""
+    """Return the smallest Q, of those that lengthen nothing, that maximises ⟨Q, M⟩."""
     left, values, right = linalg.svd(M, full_matrices=False, check_finite=False)
-    kept = values > RANK_TOLERANCE * values[0]
+    kept = values > NOISE * values.max(initial=0)
     return left[:, kept] @ right[kept]
 
 
 def _assemble(blocks: list[_Block], m: int) -> FloatArray:
-    """R, with the columns in the order in which they were opened."""
+    """Put the rotated blocks together; first the columns opened, in their order."""
+    rests = [block.rest() for block in blocks]
     columns = np.sort(np.concatenate([block.columns for block in blocks]))
-    R = np.zeros((m, len(columns)))
-    for block in blocks:
-        R[np.ix_(block.rows, np.searchsorted(columns, block.columns))] = product(block.X, block.Q)
+    stop = len(columns)
+    R = np.zeros((m, stop + sum(rest.shape[1] for rest in rests)))
+    for block, rest in zip(blocks, rests, strict=True):
+        place = np.searchsorted(columns, block.columns)
+        R[np.ix_(block.rows, place)] = product(block.X, block.Q)
+        R[block.rows, stop : stop + rest.shape[1]] = rest
+        stop += rest.shape[1]
     return R
