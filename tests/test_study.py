@@ -124,7 +124,7 @@ def test_report_shows_figure_and_verdicts(tmp_path):
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for verdict in results.verdicts:
         assert verdict.claim in page
-    assert "http" not in page.replace("http-equiv", "")
+    assert "://" not in page  # "http" alone may stand in the picture's base64
     write_study_report(tmp_path, TINY, results)
     assert first == {name: (tmp_path / name).read_bytes() for name in first}
 
