@@ -27,9 +27,10 @@ from nmfsync.synchronisation.parallel import map_blocks
 FloatArray = NDArray[np.float64]
 
 EPSILON = 1e-9  # a gain below is a rounding error
-SWEEPS = 50
+SWEEPS = 3
 ROUNDS = 30
 PASSES = 20
+SHARED = 0.5  # reward between two clusters for each feature of the smaller, to try an exchange
 
 
 class Matches(NamedTuple):
@@ -512,7 +513,7 @@ def _exchange_between_clusters(matches, prices, label, changed):  # type: ignore
     Only pairs of which one is marked in `changed` take part. Returns the marks
     of those that lost or won a feature.
     """
-    first, other = matches.first, matches.other
+    first, other, weight = matches.first, matches.other, matches.weight
     m, k = len(label), len(matches.offset) - 1
     lists = _lists(label)
     head, after, _, size = lists
@@ -521,6 +522,7 @@ def _exchange_between_clusters(matches, prices, label, changed):  # type: ignore
     members = np.empty(2 * k, dtype=np.int64)
     side = np.empty(2 * k, dtype=np.int64)
     count, touched = np.zeros(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    reward = np.zeros(m)
     now = np.zeros(m, dtype=np.bool_)
     empty = 0
     for a in range(m):
@@ -536,12 +538,16 @@ def _exchange_between_clusters(matches, prices, label, changed):  # type: ignore
                         touched[n] = b
                         n += 1
                     count[b] += 1
+                    reward[b] += weight[entry]
             p = after[p]
         for t in range(n):
             b = touched[t]
-            shared, count[b] = count[b], 0
-            # Few matches between them cannot help: their features have chosen already.
-            if shared < max(2, min(size[a], size[b]) // 2) or not (changed[a] or changed[b]):
+            shared, between = count[b], reward[b]
+            count[b], reward[b] = 0, 0.0
+            # Few matches between them hardly help: their features have chosen already.
+            if shared < 2 or between < SHARED * min(size[a], size[b]):
+                continue
+            if not (changed[a] or changed[b]):
                 continue
             total, split = 0, 0
             p = head[a]
