@@ -6,6 +6,7 @@ import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nmfsync import synthetic
 from nmfsync.cameras import Camera
 from nmfsync.catalogue import datasets, load_scene
 from nmfsync.depths import DepthMaps, FeatureDepths, depth_maps_beside, mesh_beside, render_mesh
@@ -43,6 +45,8 @@ from nmfsync.synchronisation import (
 
 # What the methods need to know of real images, where their authors' values differ.
 IMAGE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"matcheig": {"threshold": 0.5}}
+# Kernels are compiled when first used on a machine, which takes some seconds.
+COMPILED = frozenset({"clustersync", "nmfsync", "matchals"})
 # Their authors define them for matches that are there or not, without weights.
 UNWEIGHTED = frozenset({"nmfsync", "spectral", "matcheig", "matchals", "clear"})
 DEFAULT_THETA = 0.4
@@ -368,6 +372,8 @@ def _synchronise(
     options = IMAGE_OPTIONS.get(method, {})
     told = (method, settings.universe, theta, settings.seed)
     given = matches.unweighted() if method in UNWEIGHTED else matches
+    if method in COMPILED:
+        _compile(method)
     return run_stage(
         folder / f"{method}.npz",
         key_of(key, told, options, source_digest(METHODS[method])),
@@ -375,6 +381,13 @@ def _synchronise(
         lambda result: result.arrays(),
         matches_from_arrays,
     )
+
+
+@cache
+def _compile(method: str) -> None:
+    """Let a method's kernels be compiled, so that this does not count as its time."""
+    W, _, sizes = synthetic.generate(k=3, d=4, rho=1.0, sigma=0.5)
+    METHODS[method](PairwiseMatches(W, sizes), 4)
 
 
 def _versions() -> dict[str, str]:
