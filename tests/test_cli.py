@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from colmap_scenes import map_images, write_database
 from nmfsync import PairwiseMatches, synchronise, synthetic
 
 QUICK = ("--methods", "nmfsync", "--features", "60")
@@ -115,6 +116,33 @@ def test_a_mistake_is_one_line_and_nothing_is_written(nmfsync_command, arguments
     assert not list(Path().glob("outputs/**/*.*"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--engine", "spark"), "unknown engine 'spark'; there are threads, processes, dask, ray"),
+        (("--engine", "dask"), "engine dask needs the address of a scheduler"),
+        (("--engine", "processes", "--jobs", "2"), "--jobs 2 works with engine threads only"),
+        (("--address", "tcp://127.0.0.1:1"), "works on this machine and takes no address"),
+        (("--pairs", "nearest:0"), "pairs 'nearest:0'"),
+        (("--pairs", "no-such-file.txt"), "nor a file of pairs"),
+        (("--verify", "essential"), "cannot verify by 'essential'"),
+        (("--distance", "-1"), "largest distance must not be negative"),
+    ],
+)
+def test_a_mistake_about_matching_is_one_line(nmfsync_command, photographs, arguments, message):
+    assert_one_line(nmfsync_command("run", photographs, *QUICK, *arguments), message)
+    assert not list(Path("outputs").rglob("*.html"))
+
+
+def test_some_pairs_of_images(nmfsync_command, photographs):
+    Path("pairs.txt").write_text("view0.png view1.png\nview1.png view2.png\n")
+    for choice in ("pairs.txt", "sequential:1", "nearest:1"):
+        outcome = nmfsync_command("run", photographs, *QUICK, "--pairs", choice, "--distance", 300)
+        assert outcome.code == 0
+    rows = Path("outputs/images", photographs.name, "stages/matches")
+    assert len(list(rows.glob("*.npz"))) == 2  # of the first and the second image
+
+
 def test_unknown_option_is_a_usage_error(nmfsync_command):
     outcome = nmfsync_command("run", "--option", "1")
     assert outcome.code == 2
@@ -192,7 +220,7 @@ def test_ctrl_c_says_that_one_can_continue(nmfsync_command, photographs, monkeyp
     outcome = nmfsync_command("run", photographs, *QUICK)
     assert_one_line(outcome, "the same command continues", code=130)
     stages = Path("outputs/images", photographs.name, "stages")
-    assert sorted(path.name for path in stages.iterdir()) == ["features.npz", "matches.npz"]
+    assert sorted(path.name for path in stages.iterdir()) == ["features", "matches", "matches.npz"]
 
 
 def test_offline_download_says_what_to_do(nmfsync_command, monkeypatch):
@@ -278,3 +306,166 @@ def test_synchronise_names_what_is_wrong(nmfsync_command, matches_file):
     for arguments, message in cases:
         assert_one_line(nmfsync_command("synchronise", *arguments), message)
     assert not Path("out.npz").exists()
+
+
+@pytest.fixture
+def colmap_file() -> Path:
+    pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
+    write_database("database.db")
+    return Path("database.db")
+
+
+def left_in(folder="."):
+    return sorted(path.name for path in Path(folder).iterdir() if path.name != "cache")
+
+
+def test_synchronise_a_colmap_database(nmfsync_command, colmap_file):
+    before = colmap_file.read_bytes()
+    outcome = nmfsync_command("synchronise", colmap_file, "-o", "new/database.sync.db")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    assert colmap_file.read_bytes() == before
+    assert left_in() == ["database.db", "new"]
+    assert left_in("new") == ["database.sync.db", "database.sync.report.html", "tracks.csv"]
+    (model,) = map_images("new/database.sync.db", "new")
+    assert model.num_reg_images() == 6
+
+    matches = PairwiseMatches.from_colmap(colmap_file)
+    result = synchronise(matches)
+    was, now = (M.W.astype(bool) for M in (matches, result))
+    m = was.shape[0]
+    total, after, kept = ((W.nnz - m) // 2 for W in (was, now, was.multiply(now)))
+    assert f"{kept:,} kept, {total - kept:,} removed, {after - kept:,} added" in outcome.out
+    assert "6 images, 1,920 features, 15 pairs of images with matches" in outcome.out
+    assert "COLMAP's verification keeps" in outcome.out
+
+    lines = Path("new/tracks.csv").read_text().splitlines()
+    assert lines[0] == "track,image,feature,x,y"
+    assert len(lines) - 1 == sum(map(len, result.tracks()))
+    image, feature = result.tracks()[0][1]
+    x, y = matches.source.xy()[image][feature]  # the stored position less half a pixel
+    assert lines[2] == f"0,view{image}.jpg,{feature},{x:.3f},{y:.3f}"
+
+    page = Path("new/database.sync.report.html").read_text()
+    for text in (f"kept {kept:,} of the {total:,} matches of database.db", "inconsistent tracks",
+                 "data:image/png;base64,"):  # fmt: skip
+        assert text in page
+    assert 'src="http' not in page
+
+
+def test_synchronise_counts_inconsistent_tracks(nmfsync_command):
+    """Feature 0 and feature 1 of image 0 are connected through images 1 and 2."""
+    W = np.zeros((6, 6))
+    for p, q in ((0, 2), (2, 4), (1, 4), (3, 5)):  # images 0, 0, 1, 1, 2, 2
+        W[p, q] = W[q, p] = 1
+    PairwiseMatches(W, [2, 2, 2]).save("m.npz")
+    outcome = nmfsync_command("synchronise", "m.npz", "-o", "out.npz", "--method", "unionfind")
+    rows = [line.replace("│", " ").split() for line in outcome.out.splitlines() if "│" in line]
+    assert [row[-2:] for row in rows] == [
+        ["4", "1"],  # matches
+        ["1", "1"],  # tracks
+        ["2.00", "2.00"],  # mean length
+        ["1", "0"],  # inconsistent tracks
+        ["4", "0"],  # features in these
+        ["0", "4"],  # features without a match
+    ]
+    assert "1 kept, 3 removed, 0 added" in outcome.out
+    assert Path("tracks.csv").read_text().splitlines()[1:] == ["0,1,1,nan,nan", "0,2,1,nan,nan"]
+    kept = nmfsync_command("synchronise", "m.npz", "-o", "in/out.npz", "--method", "matcheig",
+                           "--universe", 6)  # fmt: skip
+    assert "inconsistent tracks      │      1 │     1" in kept.out
+
+
+def test_synchronise_matches_of_hloc(nmfsync_command):
+    h5py = pytest.importorskip("h5py", reason="needs pip install 'nmfsync[hloc]'")
+    names = ["a.jpg", "b/c.jpg", "d.jpg"]
+    with h5py.File("features.h5", "w") as file:
+        for n, name in enumerate(names):
+            file[f"{name}/keypoints"] = np.array([[n, 0.25], [n, 1], [n, 2]], np.float32)
+    with h5py.File("matches.odd", "w") as file:  # the content decides, not the name
+        for key in ("a.jpg/b-c.jpg", "b-c.jpg/d.jpg", "a.jpg/d.jpg"):
+            file[f"{key}/matches0"] = np.array([0, 1, -1], np.int16)
+    needs = nmfsync_command("synchronise", "matches.odd", "-o", "out.h5")
+    assert_one_line(needs, "matches.odd: an HDF5 file of matches needs --features")
+    outcome = nmfsync_command(
+        "synchronise", "matches.odd", "--features", "features.h5", "-o", "out.h5"
+    )
+    assert outcome.code == 0, outcome.err
+    assert "6 kept, 0 removed, 0 added" in outcome.out
+    assert Path("tracks.csv").read_text().splitlines()[1:4] == [
+        "0,a.jpg,0,0.000,0.250", "0,b/c.jpg,0,1.000,0.250", "0,d.jpg,0,2.000,0.250"
+    ]  # fmt: skip
+    with h5py.File("out.h5") as file:
+        assert file["a.jpg/b-c.jpg/matches0"][:].tolist() == [0, 1, -1]
+
+
+def test_synchronise_overwrites_nothing_of_another_run(nmfsync_command, matches_file):
+    for name in ("tracks.csv", "out.report.html"):
+        Path(name).write_text("precious")
+        outcome = nmfsync_command("synchronise", matches_file, "-o", "out.npz")
+        assert_one_line(outcome, f"{name}: exists already")
+        assert left_in() == ["matches.npz", name]
+        Path(name).unlink()
+
+
+def test_synchronise_has_no_tracks_of_inconsistent_results(nmfsync_command, matches_file):
+    nmfsync_command("synchronise", matches_file, "-o", "out.npz")
+    assert "tracks.csv" in left_in()
+    nmfsync_command("synchronise", matches_file, "-o", "out.npz", "--force",
+                    "--method", "matcheig")  # fmt: skip
+    assert left_in() == ["matches.npz", "out.npz", "out.report.html"]
+
+
+def test_synchronise_checks_names_and_formats(nmfsync_command, colmap_file, matches_file):
+    cases = [
+        ([colmap_file, "-o", "out.npz"], "must end in .db: database.db is a COLMAP database"),
+        ([colmap_file, "-o", colmap_file, "--force"], "database.db: is the input itself"),
+        ([colmap_file, "-o", "out.db", "--features", "x.h5"], "needs no --features"),
+        ([".", "-o", "out.db"], "is a folder"),
+    ]
+    for arguments, message in cases:
+        assert_one_line(nmfsync_command("synchronise", *arguments), message)
+    matches_file.rename("matches.db")
+    assert_one_line(
+        nmfsync_command("synchronise", "matches.db", "-o", "out.db"), "must end in .npz"
+    )
+    assert left_in() == ["database.db", "matches.db"]
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, OSError(28, "No space left on device")])
+@pytest.mark.parametrize("where", ["synchronise", "write_change_report", "write_source_tracks"])
+def test_synchronise_leaves_nothing_half_written(
+    nmfsync_command, colmap_file, monkeypatch, fault, where
+):
+    def fail(*args, **kwargs):
+        raise fault
+
+    monkeypatch.setattr(f"nmfsync.cli.{where}", fail)
+    outcome = nmfsync_command("synchronise", colmap_file, "-o", "out.db", "--no-verify")
+    if fault is KeyboardInterrupt:
+        assert_one_line(outcome, "Interrupted; nothing was written", code=130)
+    else:
+        assert_one_line(outcome, "No space left on device")
+    assert left_in() == ["database.db"]
+
+
+def test_synchronise_says_what_was_dropped(nmfsync_command, colmap_file):
+    pycolmap = pytest.importorskip("pycolmap")
+    database = pycolmap.Database.open(colmap_file)
+    database.delete_matches(1, 2)
+    database.write_matches(1, 2, np.array([[n, 0] for n in range(50)], np.uint32))
+    database.close()
+    outcome = nmfsync_command("synchronise", colmap_file, "-o", "out.db", "--no-verify")
+    assert_one_line(outcome, "Warning: database.db: 49 of 4,250 rows of matches dropped", code=0)
+    assert "49 of 4,250 rows" in Path("out.report.html").read_text()
+    assert "COLMAP's verification" not in outcome.out
+
+
+def test_synchronise_between_images_that_had_no_matches(nmfsync_command):
+    pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
+    write_database("database.db", pairs=[(0, 1), (1, 2)], wrong=0)
+    few = nmfsync_command("synchronise", "database.db", "-o", "few/out.db")
+    assert "between images that had none and are not in the file" in few.out
+    assert "of 2 pairs" in few.out
+    more = nmfsync_command("synchronise", "database.db", "-o", "more/out.db", "--all-pairs")
+    assert "of 3 pairs" in more.out

@@ -1,20 +1,31 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from skimage import data
 
-from nmfsync import matching
+from nmfsync import matching, nearest
+from nmfsync.engine import engine
 from nmfsync.errors import NmfsyncError
 from nmfsync.features import Features, extract
 from nmfsync.matching import match
+from nmfsync.pairs import all_pairs, sequential_pairs
+
+
+@pytest.fixture(params=[True, False], ids=["bytes", "BLAS"])
+def kernel(request, monkeypatch):
+    """Either way of making products."""
+    if request.param and not nearest.multiplies_bytes():
+        pytest.skip("this processor has no VPDPBUSD")
+    monkeypatch.setattr(nearest, "_BYTES", request.param)
 
 
 def features(descriptors):
@@ -225,27 +236,92 @@ def test_distances_of_the_largest_bytes_are_exact():
     assert matched(match([features([nearly]), features([brightest, nearly])])) == [(0, 2)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=6),
+    sizes=st.lists(st.integers(0, 60), min_size=1, max_size=5),
     levels=st.sampled_from([2, 4, 256]),
     length=st.sampled_from([1, 3, 128]),
     ratio=st.sampled_from([None, 0.6, 1.0]),
-    budget=st.sampled_from([1, 7, 50, 10**6]),
+    work=st.sampled_from([1, 50, 10**6]),
     seed=st.integers(0, 1000),
 )
-def test_agrees_with_the_definition_ties_included_for_any_block_size(
-    sizes, levels, length, ratio, budget, seed
+def test_agrees_with_the_definition_ties_included_for_any_size_of_tasks(
+    kernel, sizes, levels, length, ratio, work, seed
 ):
     rng = np.random.default_rng(seed)
     collection = [features(rng.integers(0, levels, (n, length))) for n in sizes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "_BUDGET", budget)
+        patch.setattr(matching, "_BLOCK", work)
+        patch.setattr(matching, "_TASK", work)
+        patch.setattr(nearest, "BLAS_PRODUCTS", work)
         assert matched(match(collection, ratio)) == by_definition(collection, ratio)
         weighted = match(collection, weighted=True)
     assert weights(weighted) == pytest.approx(weights_by_definition(collection), rel=1e-12)
-    in_one_block = match(collection, weighted=True)
-    assert weighted.W.data.tobytes() == in_one_block.W.data.tobytes()
+    in_one_task = match(collection, weighted=True)
+    assert weighted.W.data.tobytes() == in_one_task.W.data.tobytes()
+
+
+def test_both_kernels_give_the_same_bits(monkeypatch):
+    if not nearest.multiplies_bytes():
+        pytest.skip("this processor has no VPDPBUSD")
+    rng = np.random.default_rng(8)
+    collection = [random_features(rng, n) for n in (700, 1, 1300)]
+    collection[0].descriptors[:40] = 255  # the largest products
+    collection[2].descriptors[30:60] = 255
+    results = []
+    for use_bytes in (True, False):
+        monkeypatch.setattr(nearest, "_BYTES", use_bytes)
+        results.append(match(collection, weighted=True).W)
+    assert results[0].nnz > 2001
+    assert results[0].data.tobytes() == results[1].data.tobytes()
+    assert np.array_equal(results[0].indices, results[1].indices)
+
+
+def test_a_processor_disguised_from_the_compiler_multiplies_by_blas(monkeypatch):
+    monkeypatch.setattr(nearest.numba.config, "CPU_NAME", "generic")
+    assert not nearest.multiplies_bytes()
+
+
+def test_only_the_chosen_pairs_are_matched():
+    rng = np.random.default_rng(9)
+    collection = [random_features(rng, n) for n in (20, 15, 0, 25, 30)]
+    everything = match(collection, weighted=True)
+    pairs = sequential_pairs(5, 2)
+    chosen = match(collection, weighted=True, pairs=pairs[::-1])
+    image = everything.image_of
+    allowed = {(int(i), int(j)) for i, j in pairs}
+    expected = {(p, q): w for (p, q), w in weights(everything).items()
+                if (int(image[p]), int(image[q])) in allowed}  # fmt: skip
+    assert 0 < len(expected) < len(weights(everything))
+    assert weights(chosen) == expected
+    assert weights(match(collection, weighted=True, pairs=all_pairs(5))) == weights(everything)
+    assert matched(match(collection, pairs=np.empty((0, 2), int))) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(1, 0)], "pair \\(1, 0\\): images must be 0 ≤ i < j < 3"),
+        ([(0, 1), (1, 1)], "pair \\(1, 1\\)"),
+        ([(0, 3)], "pair \\(0, 3\\)"),
+        ([(-1, 2)], "pair \\(-1, 2\\)"),
+        ([(0, 1), (0, 1)], "given twice"),
+        ([(0.5, 1)], "two columns of whole numbers"),
+        ([0, 1], "two columns"),
+    ],
+)
+def test_pairs_that_are_none_are_an_error(pairs, message):
+    with pytest.raises(NmfsyncError, match=message):
+        match([on_a_line(1)] * 3, pairs=np.array(pairs))
+
+
+def test_the_largest_distance_is_still_a_match():
+    pair = [on_a_line(10, 100), on_a_line(15, 112)]  # distances 5 and 12
+    assert matched(match(pair, distance=12)) == [(0, 2), (1, 3)]
+    assert matched(match(pair, distance=11.9)) == [(0, 2)]
+    assert matched(match(pair, distance=0)) == []
+    with pytest.raises(NmfsyncError, match="must not be negative"):
+        match(pair, distance=-1)
 
 
 def test_order_of_images_does_not_matter():
@@ -257,21 +333,28 @@ def test_order_of_images_does_not_matter():
     assert there
 
 
-def test_distances_held_at_a_time_stay_within_the_budget(monkeypatch):
+def test_memory_does_not_grow_with_the_pairs_of_features(kernel):
+    """All distances of these two images at once would take 64 MB, and half of that twice."""
     rng = np.random.default_rng(4)
-    collection = [random_features(rng, n) for n in (70, 3, 90, 5, 60)]
-    largest = 0
-    nearest = matching._nearest
+    pair = [random_features(rng, 4000), random_features(rng, 4000)]
+    match([random_features(rng, 9)] * 2)  # compiles
+    tracemalloc.start()
+    match(pair)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16e6
 
-    def watched(D, *rest):
-        nonlocal largest
-        largest = max(largest, D.size)
-        return nearest(D, *rest)
 
-    monkeypatch.setattr(matching, "_nearest", watched)
-    monkeypatch.setattr(matching, "_BUDGET", 500)
-    match(collection)
-    assert 300 < largest <= 500
+def test_same_bits_on_threads_and_in_processes(monkeypatch):
+    monkeypatch.setattr(matching, "_BLOCK", 100)
+    rng = np.random.default_rng(11)
+    collection = [random_features(rng, n) for n in (60, 70, 80, 90, 50)]
+    here = match(collection, weighted=True).W
+    for name in ("threads", "processes"):
+        with engine(name):
+            W = match(collection, weighted=True).W
+        assert W.data.tobytes() == here.data.tobytes()
+        assert W.indices.tobytes() == here.indices.tobytes()
 
 
 def test_same_matches_for_any_number_of_threads():

@@ -18,6 +18,8 @@ from nmfsync import (
     NmfsyncWarning,
     Settings,
     evaluation,
+    features,
+    matching,
     run,
     run_scene,
 )
@@ -114,16 +116,17 @@ def copy_of(sample, tmp_path):
 
 
 def computed(monkeypatch) -> list[str]:
-    """Record which stages are computed from here on."""
+    """Record what is computed from here on: images, tasks of pairs, methods."""
     names = []
-    for name in ("extract_all", "match", "synchronise"):
-        original = getattr(run, name)
+    places = ((features, "_extract"), (matching, "_match_task"), (run, "synchronise"))
+    for module, name in places:
+        original = getattr(module, name)
 
         def spy(*args, name=name, original=original, **kwargs):
             names.append(name)
             return original(*args, **kwargs)
 
-        monkeypatch.setattr(run, name, spy)
+        monkeypatch.setattr(module, name, spy)
     return names
 
 
@@ -181,8 +184,14 @@ def test_second_run_computes_nothing_and_says_the_same(sample, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"features": 50}, ["extract_all", "match", "synchronise", "synchronise"]),
-        ({"ratio": 0.9}, ["match", "synchronise", "synchronise"]),
+        (
+            {"features": 50},
+            ["_extract"] * 6 + ["_match_task", "synchronise", "synchronise"],
+        ),
+        ({"ratio": 0.9}, ["synchronise", "synchronise"]),  # the same neighbours serve any ratio
+        ({"distance": 300.0}, ["synchronise", "synchronise"]),
+        ({"verify": "homography"}, ["synchronise", "synchronise"]),
+        ({"pairs": "sequential:2"}, ["synchronise", "synchronise"]),
         ({"theta": 0.1}, ["synchronise", "synchronise"]),
         ({"methods": ("nmfsync", "matcheig")}, ["synchronise"]),
     ],
@@ -203,7 +212,8 @@ def test_a_damaged_stage_is_made_again(sample, tmp_path, monkeypatch):
     stage.write_bytes(stage.read_bytes()[:1000])
     names = computed(monkeypatch)
     evaluation = run_scene("sample/astronaut", QUICK, out)
-    assert names == ["match"]  # and the same matches lead to the stored results
+    assert names == []  # the matches of every pair are kept beside it
+    assert evaluation.methods["input"].precision == sample[0].methods["input"].precision
     assert evaluation.methods["nmfsync"] == sample[0].methods["nmfsync"]
 
 
@@ -213,7 +223,35 @@ def test_a_changed_image_is_noticed(photographs, tmp_path, monkeypatch):
     cv2.imwrite(str(images / "view1.png"), cv2.imread(str(images / "view1.png")) // 2)
     names = computed(monkeypatch)
     run_scene(images, QUICK, tmp_path / "out")
-    assert names[0] == "extract_all"
+    assert names == ["_extract", "_match_task", "synchronise", "synchronise"]
+
+
+def test_fewer_pairs_and_verification_reach_the_report(sample, tmp_path):
+    settings = Settings(
+        methods=("spectral",), features=60, pairs="sequential:1", verify="homography"
+    )
+    evaluation = run_scene("sample/astronaut", settings, copy_of(sample, tmp_path))
+    before, after = sample[0].methods["input"], evaluation.methods["input"]
+    assert 0 < after.matchings < before.matchings / 3  # 5 of 15 pairs of images
+    assert after.precision["0.01"] > before.precision["0.01"]
+    assert evaluation.settings["pairs"] == "sequential:1"
+    assert evaluation.settings["verify"] == "homography"
+
+
+def test_images_of_a_file_of_pairs_are_named_from_their_folder(photographs, tmp_path):
+    """Two images of one name in two folders are told apart, in the pairs and in the tracks."""
+    for part in ("left", "right"):
+        shutil.copytree(photographs, tmp_path / "images" / part)
+    chosen = [("left/view0.png", "right/view0.png"), ("right/view1.png", "left/view1.png")]
+    (tmp_path / "pairs.txt").write_text("".join(f"{a} {b}\n" for a, b in chosen))
+    settings = Settings(methods=("unionfind",), features=60, pairs=str(tmp_path / "pairs.txt"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nmfsync.pairs.warnings.warn", lambda *a, **k: None)  # not connected
+        evaluation = run_scene(tmp_path / "images", settings, tmp_path / "out")
+    assert evaluation.methods["input"].matchings == 120  # both are equal images
+    with next((tmp_path / "out").rglob("tracks.csv")).open(newline="") as file:
+        names = {row["image"] for row in csv.DictReader(file)}
+    assert names == {name for pair in chosen for name in pair}
 
 
 def test_folder_of_images_has_no_truth(photographs, tmp_path):
@@ -281,6 +319,11 @@ def test_methods_that_would_take_too_long_are_left_out(photographs, tmp_path, mo
         ({"features": 0}, "number of features must be at least 1"),
         ({"contrast": 1.0}, "contrast must lie between 0 and 1"),
         ({"ratio": 0.0}, "ratio must lie between 0 and 1"),
+        ({"distance": -1.0}, "largest distance must not be negative"),
+        (
+            {"verify": "essential"},
+            "cannot verify by 'essential'; known are fundamental, homography",
+        ),
         ({"universe": 0}, "universe size must be auto or at least 1"),
         ({"theta": 1.5}, "theta must lie between 0 and 1"),
     ],

@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -18,12 +18,18 @@ from rich.table import Table
 from tqdm import tqdm
 
 from nmfsync import catalogue
+from nmfsync.engine import ENGINES
+from nmfsync.engine import engine as use_engine
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.evaluation import MethodEvaluation, SceneEvaluation
-from nmfsync.matches import Matches, PairwiseMatches
+from nmfsync.exchange.colmap import count_verified
+from nmfsync.exchange.files import COLMAP, HLOC, NPZ, Format, format_of, read_matches
+from nmfsync.exchange.report import Change, compare, write_change_report, write_source_tracks
+from nmfsync.exchange.source import check_target, put, staging
+from nmfsync.matches import MultiMatching
 from nmfsync.report import write_dataset_report
 from nmfsync.report.study import write_study_report
-from nmfsync.run import Settings, run_scene, steps
+from nmfsync.run import UNWEIGHTED, Settings, run_scene, steps
 from nmfsync.study import STUDIES, run_study
 from nmfsync.synchronisation import METHODS, synchronise
 
@@ -114,6 +120,31 @@ def run(
             metavar="R",
         ),
     ] = None,
+    distance: Annotated[
+        float | None,
+        typer.Option(
+            help="Match only features at most this far apart; descriptors have a length of "
+            "about 512.",
+            metavar="D",
+        ),
+    ] = None,
+    pairs: Annotated[
+        str,
+        typer.Option(
+            help="Which pairs of images to match: all; sequential:W, images at most W apart; "
+            "nearest:N, every image with the N most similar ones; or a file with two image names "
+            "a line.",
+            metavar="CHOICE",
+        ),
+    ] = Settings.pairs,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep only matches of two images that agree with one fundamental matrix "
+            "(fundamental) or homography (homography).",
+            metavar="MODEL",
+        ),
+    ] = None,
     universe: Universe = "auto",
     theta: Annotated[
         float | None,
@@ -130,6 +161,19 @@ def run(
     jobs: Annotated[
         int, typer.Option(help="Work on this many scenes at once.", metavar="N", min=1)
     ] = 1,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help=f"What extracts, matches and verifies: {', '.join(ENGINES)}.", metavar="NAME"
+        ),
+    ] = ENGINES[0],
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Scheduler of the dask or ray cluster, for instance tcp://10.0.0.1:8786.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
 ) -> None:
     """Match, synchronise and evaluate images, and write a report.
 
@@ -143,6 +187,9 @@ def run(
         siblings=siblings,
         contrast=contrast,
         ratio=ratio,
+        distance=distance,
+        pairs=pairs,
+        verify=verify,
         universe=_universe_size(universe),
         theta=theta,
         seed=seed,
@@ -150,8 +197,11 @@ def run(
     wanted = targets or ["sample"]
     scenes = {target: catalogue.scene_names(target) for target in wanted}
     names = list(dict.fromkeys(name for group in scenes.values() for name in group))
+    if jobs > 1 and engine != ENGINES[0]:
+        raise NmfsyncError(f"--jobs {jobs} works with engine {ENGINES[0]} only, not with {engine}")
     try:
-        done, failed = _run_all(names, settings, out, data, jobs)
+        with use_engine(engine, address):
+            done, failed = _run_all(names, settings, out, data, jobs)
     except KeyboardInterrupt:
         typer.echo("Interrupted; the same command continues after the last finished step", err=True)
         raise typer.Exit(130) from None
@@ -371,11 +421,22 @@ def data_path() -> None:
 def synchronise_file(
     file: Annotated[
         Path,
-        typer.Argument(metavar="MATCHES", help="An .npz file written by PairwiseMatches.save."),
+        typer.Argument(
+            metavar="MATCHES",
+            help="A COLMAP database, matches of hloc (HDF5), or an .npz file written by "
+            "PairwiseMatches.save; the content decides.",
+        ),
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="OUT", help="The .npz file to write.")
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="OUT", help="The file to write, of the same format."
+        ),
     ],
+    features: Annotated[
+        Path | None,
+        typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
+    ] = None,
     method: Annotated[
         str, typer.Option(help=f"One of {', '.join(METHODS)}.", metavar="NAME")
     ] = "clustersync",
@@ -388,41 +449,108 @@ def synchronise_file(
         ),
     ] = None,
     seed: Seed = 0,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT if it exists.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Let COLMAP verify the matches of its database, or write them as verified "
+            "as they are.",
+        ),
+    ] = True,
+    only_matched_pairs: Annotated[
+        bool,
+        typer.Option(
+            "--only-matched-pairs/--all-pairs",
+            help="Leave out, or keep, matches between images that had none (COLMAP and hloc).",
+        ),
+    ] = True,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what exists.")] = False,
 ) -> None:
     """Make your own pairwise matches consistent.
 
-    OUT holds W and sizes like MATCHES, and the universe feature of every feature if the
-    method is cycle-consistent.
+    OUT is like MATCHES, with other matches: a COLMAP database is ready for the mapper; an .npz
+    file also holds the universe feature of every feature if the method is cycle-consistent.
+    Beside OUT go tracks.csv (if it is) and a report, OUT's name ending in .report.html.
     """
-    if out.suffix != ".npz":
-        raise NmfsyncError(f"{out}: the name must end in .npz")
-    if out.resolve() == file.resolve():
-        raise NmfsyncError(f"{out}: is the input itself; name another file")
-    if out.exists() and not force:
-        raise NmfsyncError(f"{out}: exists already; name another file, or use --force")
-    matches = PairwiseMatches.load(file)
-    with _warnings_as_lines():
-        result = synchronise(matches, method, _universe_size(universe), theta, seed)
-    result.save(out)
-    _print_change(matches, result, out)
+    kind = format_of(file)
+    if out.suffix.lower() not in kind.endings:
+        raise NmfsyncError(f"{out}: the name must end in {kind.endings[0]}: {file} is {kind.name}")
+    tracks, report = out.with_name("tracks.csv"), out.with_name(f"{out.stem}.report.html")
+    for path in (out, tracks, report):
+        check_target(path, [file, *([features] if features else [])], force)
+    try:
+        # Everything is made aside and put in place at the end.
+        with _warnings_as_lines() as warned, staging(out) as folder:
+            matches = read_matches(file, features)
+            given = matches.unweighted() if method in UNWEIGHTED else matches
+            size = _universe_size(universe)
+            result = synchronise(given, method, size, theta, seed, progress=True)
+            change = compare(matches, result)
+            made = folder / out.name
+            if kind is COLMAP:
+                result.to_colmap(made, verify, only_matched_pairs)
+            elif kind is HLOC:
+                result.to_hloc(made, only_matched_pairs)
+            else:
+                result.save(made)
+            remarks = _remarks(kind, made, change, verify, only_matched_pairs)
+            texts = [str(warning.message) for warning in warned]
+            write_change_report(
+                folder / report.name, (file.name, out.name), method, change, remarks, texts
+            )
+            if isinstance(result, MultiMatching):
+                write_source_tracks(folder / tracks.name, result, result.source)
+            else:
+                tracks.unlink(missing_ok=True)  # of another method
+            for path in (tracks, report, out):
+                if (folder / path.name).exists():
+                    put(folder / path.name, path)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted; nothing was written", err=True)
+        raise typer.Exit(130) from None
+    _print_change(change, remarks, out)
+    typer.echo(f"Report: {report}")
 
 
-def _print_change(before: PairwiseMatches, after: Matches, out: Path) -> None:
-    was, now = before.W.astype(bool), after.W.astype(bool)
-    m = was.shape[0]
-    kept = (was.multiply(now).nnz - m) // 2
+def _remarks(
+    kind: Format, made: Path, change: Change, verify: bool, only_matched_pairs: bool
+) -> list[str]:
+    """Say what the figures of a change do not: what is in the file, and what is not."""
+    remarks = []
+    if change.elsewhere and kind is not NPZ:
+        left = " and are not in the file" if only_matched_pairs else ""
+        remarks.append(
+            f"{change.elsewhere:,} of the matches added are between images that had none{left}."
+        )
+    if kind is COLMAP and verify:
+        matches, pairs = count_verified(made)
+        remarks.append(f"COLMAP's verification keeps {matches:,} matches of {pairs:,} pairs.")
+    return remarks
+
+
+def _print_change(change: Change, remarks: Sequence[str], out: Path) -> None:
     typer.echo(
-        f"{(was.nnz - m) // 2:,} matches in, {(now.nnz - m) // 2:,} out: {kept:,} kept, "
-        f"{(was.nnz - m) // 2 - kept:,} removed, {(now.nnz - m) // 2 - kept:,} added; wrote {out}"
+        f"{change.images:,} images, {change.features:,} features, "
+        f"{change.pairs:,} pairs of images with matches"
     )
+    table = Table()
+    table.add_column("")
+    for heading in ("before", "after"):
+        table.add_column(heading, justify="right")
+    for row in change.rows:
+        table.add_row(*row)
+    Console().print(table)
+    typer.echo(f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added")
+    for remark in remarks:
+        typer.echo(remark)
+    typer.echo(f"Wrote {out}")
 
 
 @contextmanager
-def _warnings_as_lines() -> Iterator[None]:
+def _warnings_as_lines() -> Iterator[list[warnings.WarningMessage]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NmfsyncWarning)
-        yield
+        yield caught
     for warning in caught:
         typer.echo(f"Warning: {warning.message}", err=True)
 

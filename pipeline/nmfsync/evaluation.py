@@ -4,7 +4,7 @@ FCM and precision are the measures for images, gt-error, recall and f-score
 those for data whose true W is known, and cycle-error needs no truth at all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ from nmfsync.epipolar import distance_to_lines, rays
 from nmfsync.errors import NmfsyncError
 from nmfsync.features import Features
 from nmfsync.matches import IntArray, Matches
+from nmfsync.progress import phase, showing
 from nmfsync.scene import Truth
 
 # Share of the largest image dimension up to which a match counts as correct.
@@ -130,7 +131,10 @@ class SceneEvaluation:
 
 
 def match_errors(
-    matches: Matches, features: Sequence[Features], truth: Truth | None
+    matches: Matches,
+    features: Sequence[Features],
+    truth: Truth | None,
+    progress: bool = False,
 ) -> MatchErrors:
     """Measure every match against the truth.
 
@@ -141,6 +145,8 @@ def match_errors(
         Those of every image, in the order of the matches.
     truth : Truth or None
         Without truth every error is NaN.
+    progress : bool
+        Show a bar for what takes more than some seconds, if stderr is a terminal.
 
     Returns
     -------
@@ -150,15 +156,21 @@ def match_errors(
     error = np.full(len(p), np.nan)
     if truth is not None and len(p):
         xy = np.concatenate([f.xy for f in features]).astype(np.float64)
-        for i, j, rows in _by_pair(matches.image_of, p, q):
-            moved, valid = truth.transfer(i, j, xy[p[rows]])
-            pixels = np.linalg.norm(moved - xy[q[rows]], axis=1)
-            error[rows] = np.where(valid, pixels, np.nan) / max(features[j].image_size)
+        pairs = _by_pair(matches.image_of, p, q)
+        with showing(progress), phase(len(pairs), "Errors", "pair") as shown:
+            for i, j, rows in pairs:
+                moved, valid = truth.transfer(i, j, xy[p[rows]])
+                pixels = np.linalg.norm(moved - xy[q[rows]], axis=1)
+                error[rows] = np.where(valid, pixels, np.nan) / max(features[j].image_size)
+                shown.update()
     return MatchErrors(p, q, error)
 
 
 def epipolar_errors(
-    matches: Matches, features: Sequence[Features], cameras: Sequence[Camera]
+    matches: Matches,
+    features: Sequence[Features],
+    cameras: Sequence[Camera],
+    progress: bool = False,
 ) -> MatchErrors:
     """Measure the distance of every match to the epipolar lines.
 
@@ -168,6 +180,8 @@ def epipolar_errors(
     features : sequence of Features
     cameras : sequence of Camera
         One an image.
+    progress : bool
+        Show a bar for what takes more than some seconds, if stderr is a terminal.
 
     Returns
     -------
@@ -180,10 +194,12 @@ def epipolar_errors(
     seen = np.concatenate([rays(camera, f.xy) for camera, f in zip(cameras, features, strict=True)])
     here = np.empty(len(p))  # the distance in the image of p
     ends = np.searchsorted(p, [*matches.offsets])
-    for i, camera in enumerate(cameras):
-        rows = slice(ends[i], ends[i + 1])
-        baseline = centres[image[q[rows]]] - centres[i]
-        here[rows] = distance_to_lines(camera, seen[p[rows]], baseline, seen[q[rows]])
+    with showing(progress), phase(len(cameras), "Epipolar distances", "image") as shown:
+        for i, camera in enumerate(cameras):
+            rows = slice(ends[i], ends[i + 1])
+            baseline = centres[image[q[rows]]] - centres[i]
+            here[rows] = distance_to_lines(camera, seen[p[rows]], baseline, seen[q[rows]])
+            shown.update()
     # Matches are sorted by p, then q, and symmetric: sorted by q, then p, they are
     # the same matches in the other direction.
     there = here[np.argsort(q, kind="stable")]
@@ -199,14 +215,14 @@ def _between_images(matches: Matches) -> tuple[IntArray, IntArray]:
     return p[between].astype(np.int64), q[between].astype(np.int64)
 
 
-def _by_pair(
-    image: IntArray, p: IntArray, q: IntArray
-) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
+def _by_pair(image: IntArray, p: IntArray, q: IntArray) -> list[tuple[int, int, NDArray[np.intp]]]:
     """Both images, and the matches, of every ordered pair of images that has some."""
     pair = image[p] * (image[-1] + 1) + image[q]
     order = np.argsort(pair, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
-        yield int(image[p[rows[0]]]), int(image[q[rows[0]]]), rows
+    return [
+        (int(image[p[rows[0]]]), int(image[q[rows[0]]]), rows)
+        for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1)
+    ]
 
 
 def fcm(errors: MatchErrors, sizes: Any, thresholds: Any = THRESHOLDS) -> NDArray[np.float64]:
@@ -255,7 +271,7 @@ def _correct(errors: MatchErrors, thresholds: Any) -> NDArray[np.float64]:
     return np.searchsorted(judged, thresholds, side="right").astype(np.float64)
 
 
-def cycle_error(W: Any, sizes: Any) -> float:
+def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     """How much the cycles of matches disagree; 0 if they all agree.
 
     (1/k³) Σ_{i,j,ℓ} ‖(P_iℓ)_{R,:} (P_ℓj)_{:,C} − (P_ij)_{R,C}‖_F over all triples
@@ -267,6 +283,8 @@ def cycle_error(W: Any, sizes: Any) -> float:
     W : sparse or dense array, shape (m, m)
         At most one match of a feature in every image.
     sizes : (k,) ints
+    progress : bool
+        Show a bar for what takes more than some seconds, if stderr is a terminal.
 
     Returns
     -------
@@ -282,9 +300,16 @@ def cycle_error(W: Any, sizes: Any) -> float:
     image_of = np.repeat(np.arange(k), sizes)
     partner = _partners(W, image_of, k)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        through = pool.map(lambda ell: _disagreement(partner, offsets, ell), range(k))
-        return float(sum(through) / k**3)
+    through = []
+    with (
+        showing(progress),
+        phase(k, "Cycle error", "image") as shown,
+        ThreadPoolExecutor(joblib.cpu_count()) as pool,
+    ):
+        for total in pool.map(lambda ell: _disagreement(partner, offsets, ell), range(k)):
+            through.append(total)
+            shown.update()
+    return float(sum(through) / k**3)
 
 
 @compiled
@@ -369,6 +394,7 @@ def evaluate(
     peak_memory_mb: float,
     cameras: Sequence[Camera] | None = None,
     errors: MatchErrors | None = None,
+    progress: bool = False,
 ) -> MethodEvaluation:
     """Measure one method's matches on one scene.
 
@@ -383,15 +409,20 @@ def evaluate(
         For the distances to epipolar lines.
     errors : MatchErrors, optional
         Those that `match_errors` finds, if they are known already.
+    progress : bool
+        Show a bar for what takes more than some seconds, if stderr is a terminal.
 
     Returns
     -------
     MethodEvaluation
     """
-    errors = errors or match_errors(matches, features, truth)
-    disagreement = cycle_error(matches.W, matches.sizes)
+    errors = errors or match_errors(matches, features, truth, progress)
+    disagreement = cycle_error(matches.W, matches.sizes, progress)
     shares, precisions = _curves(errors, matches.sizes) if truth else ({}, {})
-    lines = _curves(epipolar_errors(matches, features, cameras), matches.sizes) if cameras else None
+    lines = None
+    if cameras:
+        distances = epipolar_errors(matches, features, cameras, progress)
+        lines = _curves(distances, matches.sizes)
     return MethodEvaluation(
         fcm=shares,
         precision=precisions,

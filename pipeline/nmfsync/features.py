@@ -4,14 +4,19 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from nmfsync.cache import digest, load, save
+from nmfsync.engine import stream
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.files import sha256_of
 from nmfsync.images import image_size, read_gray
+from nmfsync.progress import bar
+from nmfsync.stages import made_by
 
 FloatArray = NDArray[np.float32]
 Image = NDArray[np.uint8] | Path | str
@@ -147,8 +152,10 @@ def extract_all(
     contrast: float = CONTRAST,
     max_pixels: int = MAX_PIXELS,
     progress: bool = True,
+    *,
+    cache: Path | None = None,
 ) -> list[Features]:
-    """`extract` for many images.
+    """`extract` for many images, a few at a time, on the engine (see `engine.engine`).
 
     Parameters
     ----------
@@ -157,6 +164,8 @@ def extract_all(
         As in `extract`.
     progress : bool
         Show a progress bar if stderr is a terminal.
+    cache : Path, optional
+        Folder that keeps the features of every image. Only what is not there is computed.
 
     Returns
     -------
@@ -176,19 +185,50 @@ def extract_all(
     for image in images:
         if not isinstance(image, np.ndarray):
             image_size(image)
-    found: list[Features] = []
+    options = (limit, siblings, contrast, max_pixels)
+    files = _files(images, options, cache)
+    found = {n: stored for n, file in enumerate(files) if (stored := _stored(file))}
+    missing = [n for n in range(len(images)) if n not in found]
+    results = stream(_extract_task, (((images[n], *options),) for n in missing))
+    known = len(images) - len(missing)
+    with bar(len(images), "Features", "image", progress, known) as shown:
+        for n, result in zip(missing, results, strict=True):
+            found[n] = result
+            _store(files[n], *result)
+            shown.update()
     names: dict[str, list[str]] = {}
-    for image in tqdm(
-        images, desc="Features", unit="image", leave=None, disable=not progress or None
-    ):
-        features, faults = _extract(image, limit, siblings, contrast, max_pixels)
-        found.append(features)
-        for fault in faults:
+    for n, image in enumerate(images):
+        for fault in found[n][1]:
             names.setdefault(fault, []).append(_name(image))
     for fault, where in names.items():
         more = f" and {len(where) - 3} more" if len(where) > 3 else ""
         warnings.warn(f"{', '.join(where[:3])}{more}: {fault}", NmfsyncWarning, stacklevel=2)
-    return found
+    return [found[n][0] for n in range(len(images))]
+
+
+def _files(images: Sequence[Image], options: tuple, cache: Path | None) -> list[Path | None]:
+    """Where the cache keeps the features of every image."""
+    if cache is None:
+        return [None] * len(images)
+    code = made_by()
+    contents = (i if isinstance(i, np.ndarray) else sha256_of(Path(i)) for i in images)
+    return [cache / f"{digest(code, options, content).hex()}.npz" for content in contents]
+
+
+def _stored(file: Path | None) -> tuple[Features, list[str]] | None:
+    arrays = load(file) if file else None
+    if arrays is None:
+        return None
+    return unpack_features(arrays)[0], arrays["faults"].tolist()
+
+
+def _store(file: Path | None, features: Features, faults: list[str]) -> None:
+    if file:
+        save(file, {"faults": np.array(faults, dtype=str), **pack_features([features])})
+
+
+def _extract_task(arguments: tuple[Any, ...]) -> tuple[Features, list[str]]:
+    return _extract(*arguments)
 
 
 def _name(image: Image) -> str:

@@ -1,27 +1,33 @@
-"""Matches between the features of all pairs of images: mutual nearest neighbours."""
+"""Matches between the features of pairs of images: mutual nearest neighbours."""
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
+from nmfsync.cache import PairCache, digest
+from nmfsync.engine import stream
 from nmfsync.errors import NmfsyncError
 from nmfsync.features import Features
 from nmfsync.matches import IntArray, PairwiseMatches
-
-FloatArray = NDArray[np.float32]
-
-# Distances each thread holds at a time (4 bytes each), however many images and features.
-_BUDGET = 1_000_000
+from nmfsync.nearest import mutual_nearest, prepare
+from nmfsync.pairs import all_pairs
+from nmfsync.progress import bar
+from nmfsync.stages import made_by
 
 LEAST_WEIGHT = 0.01  # of a match: nearest and second nearest are equally far
+
+# Images are taken in blocks of about so many features, and pairs in tasks of about so
+# many distances: enough work to be worth the sending of two blocks (1 MB each).
+_BLOCK = 2**13
+_TASK = 2**26
+
+Descriptors = NDArray[np.uint8]
+Found = NDArray[np.int32]  # (n, 4), see `mutual_nearest`
 
 
 def match(
@@ -29,8 +35,12 @@ def match(
     ratio: float | None = None,
     weighted: bool = False,
     progress: bool = True,
+    *,
+    distance: float | None = None,
+    pairs: IntArray | None = None,
+    cache: Path | None = None,
 ) -> PairwiseMatches:
-    """Match the features of every pair of images by mutual nearest neighbours.
+    """Match the features of pairs of images by mutual nearest neighbours.
 
     Feature p of one image and q of another match if q is nearest to p among
     the features of its image, and p to q, by the Euclidean distance of their
@@ -48,6 +58,10 @@ def match(
     A descriptor of zeros describes nothing: it has no match, and is nobody's
     nearest or second nearest.
 
+    The work is done on the engine (see `engine.engine`), with the same bits on any.
+    Beyond the descriptors and the matches, every thread holds about a kilobyte
+    for every feature of the images that it is at.
+
     Parameters
     ----------
     features : sequence of Features
@@ -58,6 +72,13 @@ def match(
         Give matches weights.
     progress : bool
         Show a progress bar if stderr is a terminal.
+    distance : float, optional
+        The largest distance of a match; None: no limit. SIFT's descriptors of
+        bytes have a length of about 512.
+    pairs : (n, 2) int array, optional
+        Different pairs of images i < j, see `pairs`; None: all.
+    cache : Path, optional
+        Folder that keeps the matches of every pair. Only what is not there is computed.
 
     Returns
     -------
@@ -68,150 +89,167 @@ def match(
     Raises
     ------
     NmfsyncError
-        If `ratio` lies outside (0, 1], or there is no image.
+        If `ratio` lies outside (0, 1], `distance` is negative, `pairs` are not
+        pairs of images, or there is no image.
     """
     if ratio is not None and not 0 < ratio <= 1:
         raise NmfsyncError(f"ratio must be greater than 0 and at most 1, not {ratio}")
+    if distance is not None and not distance >= 0:
+        raise NmfsyncError(f"the largest distance must not be negative, as {distance} is")
     sizes = np.array([len(f) for f in features], dtype=np.int64)
-    descriptors = np.concatenate([np.empty((0, 128), np.uint8), *(f.descriptors for f in features)])
-    described = np.flatnonzero(descriptors.any(axis=1))
-    p, q, found_ratio = _match_all(
-        descriptors[described].astype(np.float32),
-        np.searchsorted(described, np.concatenate([[0], np.cumsum(sizes)])),
-        ratio is not None or weighted,
-        progress,
-    )
-    kept = found_ratio < (np.inf if ratio is None else ratio)
-    p, q = described[p[kept]], described[q[kept]]
-    weights = np.ones(len(p))
-    if weighted:
-        weights = np.maximum(1 - found_ratio[kept] ** 4, LEAST_WEIGHT)
-    m = len(descriptors)
-    W = sparse.csr_array(
-        (np.append(weights, weights), (np.append(p, q), np.append(q, p))), shape=(m, m)
-    )
-    return PairwiseMatches(W, sizes)
+    pairs = all_pairs(len(features)) if pairs is None else _check_pairs(pairs, len(features))
+    pairs = pairs[(sizes[pairs] > 0).all(axis=1)]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    parts = []
+    for numbers, found in match_pairs([f.descriptors for f in features], pairs, cache, progress):
+        start = np.repeat(offsets[pairs[numbers]], [len(matched) for matched in found], axis=0)
+        p, q, first, second = np.concatenate(found).T
+        r = _ratios(first, second)
+        kept = r < (np.inf if ratio is None else ratio)
+        if distance is not None:
+            kept &= first <= distance**2
+        weights = np.maximum(1 - r[kept] ** 4, LEAST_WEIGHT) if weighted else np.ones(kept.sum())
+        parts.append(((start[:, 0] + p)[kept], (start[:, 1] + q)[kept], weights))
+    return PairwiseMatches(_matrix(parts, offsets[-1]), sizes)
 
 
-def _match_all(
-    descriptors: FloatArray, offsets: IntArray, with_ratio: bool, progress: bool
-) -> tuple[IntArray, IntArray, NDArray[np.float64]]:
-    """Rows p < q of `descriptors` that match, and their ratios (zeros if not asked for).
+def _matrix(parts: Sequence[tuple[IntArray, IntArray, NDArray]], m: int) -> sparse.csr_array:
+    """Symmetric W (m, m) with unit diagonal from rows, columns and weights of matches."""
+    nothing = [np.empty(0, np.int64)] * 2 + [np.empty(0)]
+    rows, columns, weights = (np.concatenate(part) for part in zip(nothing, *parts, strict=True))
+    diagonal = np.arange(m)
+    values = np.concatenate([weights, weights, np.ones(m)])
+    at = [np.concatenate([a, b, diagonal]) for a, b in ((rows, columns), (columns, rows))]
+    return sparse.csr_array((values, at), shape=(m, m))
 
-    Image i has rows offsets[i] to offsets[i + 1] - 1.
+
+def _check_pairs(pairs: IntArray, k: int) -> IntArray:
+    pairs = np.asarray(pairs)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise NmfsyncError("pairs must be an array of two columns of whole numbers")
+    wrong = (pairs < 0).any(axis=1) | (pairs[:, 0] >= pairs[:, 1]) | (pairs[:, 1] >= k)
+    if wrong.any():
+        i, j = pairs[np.argmax(wrong)]
+        raise NmfsyncError(f"pair ({i}, {j}): images must be 0 ≤ i < j < {k}")
+    if len(np.unique(pairs, axis=0)) < len(pairs):
+        raise NmfsyncError("a pair of images is given twice")
+    return pairs.astype(np.int64)
+
+
+def _ratios(first: NDArray[np.int32], second: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Distance to the nearest by that to the second nearest: 0 without one."""
+    ratios = np.zeros(len(first))
+    np.sqrt(np.divide(first, second, out=ratios, where=second > 0), out=ratios)
+    ratios[second == 0] = 1  # two features at distance 0 cannot be told apart
+    return ratios
+
+
+def match_pairs(
+    descriptors: Sequence[Descriptors],
+    pairs: IntArray,
+    cache: Path | None = None,
+    progress: bool = True,
+) -> Iterator[tuple[IntArray, list[Found]]]:
+    """Find the mutual nearest neighbours of pairs of images.
+
+    Parameters
+    ----------
+    descriptors : sequence of (n, 128) uint8 arrays
+        Those of every image.
+    pairs : (n, 2) int64 array
+        Different pairs of images i < j that have features.
+    cache, progress
+        As in `match`.
+
+    Yields
+    ------
+    numbers : (c,) int array
+        Some pairs, as rows of `pairs`; every one comes once.
+    found : list of (n, 4) int32 arrays
+        For each of them: left feature, right feature, squared distance and that
+        to the second nearest, see `nearest.mutual_nearest`.
     """
-    left, right = _factors(descriptors)
-    offsets = np.unique(offsets)  # images without features drop out
-    k = len(offsets) - 1
-
-    def match_to_later(i: int) -> list[tuple[IntArray, IntArray, NDArray[np.float64]]]:
-        start, stop = offsets[i : i + 2]
-        found = []
-        for block in _blocks(offsets[i + 1 :], _BUDGET // (stop - start)):
-            later = right[block[0] : block[-1]]
-            p, q, r = _mutual(left[start:stop], later, block - block[0], with_ratio)
-            found.append((p + start, q + block[0], r))
-        return found
-
-    found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
-    # One image a thread: threads inside the products would wait for each other
-    # after every block, which takes several times longer on a busy machine.
+    code = made_by()
+    store = PairCache(cache, [digest(code, d) for d in descriptors]) if cache else None
+    sizes = np.array([len(d) for d in descriptors], dtype=np.int64)
+    block = (np.cumsum(sizes) - 1) // _BLOCK
+    missing = np.ones(len(pairs), bool)
+    new: dict[int, dict[int, Found]] = {}  # by left image, of those not yet in the cache
+    for numbers, found in _known(store, pairs):
+        missing[numbers] = False
+        yield numbers, found
+    tasks = _tasks(pairs, np.flatnonzero(missing), block, sizes)
     with (
-        threadpool_limits(1, "blas"),
-        ThreadPoolExecutor(joblib.cpu_count()) as pool,
-        tqdm(
-            total=k * (k - 1) // 2,
-            desc="Matching",
-            unit="pair",
-            leave=None,
-            disable=not progress or None,
-        ) as bar,
+        threadpool_limits(1, "blas"),  # where BLAS makes the products: one task a thread
+        bar(len(pairs), "Matching", "pair", progress, int((~missing).sum())) as shown,
+        closing(
+            stream(_match_task, ((_arguments(pairs[t], descriptors),) for t in tasks))
+        ) as results,
     ):
-        for i, pairs in enumerate(pool.map(match_to_later, range(k))):
-            found.extend(pairs)
-            bar.update(k - 1 - i)
-    p, q, r = (np.concatenate(part) for part in zip(*found, strict=True))
-    return p, q, r
+        try:
+            at = 0
+            for task, found in zip(tasks, results, strict=True):
+                if at != (at := block[pairs[task[0], 0]]):
+                    _keep(store, new)
+                if store:
+                    for (i, j), matched in zip(pairs[task].tolist(), found, strict=True):
+                        new.setdefault(i, {})[j] = matched
+                shown.update(len(task))
+                yield task, found
+        finally:
+            _keep(store, new)
 
 
-def _factors(descriptors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Arrays (n, 130) whose rows have the product |a - b|² = -2 a·b + |a|² + |b|².
+def _known(store: PairCache | None, pairs: IntArray) -> Iterator[tuple[IntArray, list[Found]]]:
+    """Yield the pairs that the cache knows, image by image."""
+    if store is None or not len(pairs):
+        return
+    order = np.argsort(pairs[:, 0], kind="stable")
+    for numbers in np.split(order, np.flatnonzero(np.diff(pairs[order, 0])) + 1):
+        row = store.get(pairs[numbers[0], 0], pairs[numbers, 1].tolist())
+        found = [matched for matched in row if matched is not None]
+        if found:
+            yield numbers[[matched is not None for matched in row]], found
 
-    Every partial sum is a whole number of at most 2 · 128 · 255² < 2²⁴, so that
-    single precision is exact: equal distances are equal, and the result does
-    not depend on how the product is cut up or on the number of threads.
+
+def _keep(store: PairCache | None, new: dict[int, dict[int, Found]]) -> None:
+    """Move new results to the cache, if there is one."""
+    for i, found in new.items():
+        if store:
+            store.add(i, found)
+    new.clear()
+
+
+def _tasks(pairs: IntArray, missing: IntArray, block: IntArray, sizes: IntArray) -> list[IntArray]:
+    """Cut the missing pairs into tasks: numbers of pairs.
+
+    Pairs of a block of images with another follow each other, so that a task
+    needs few images, and so do all tasks of a left block, so that its images
+    are finished before others begin.
     """
-    norm = np.einsum("ij,ij->i", descriptors, descriptors)[:, None]
-    left = np.hstack([-2 * descriptors, norm, np.ones_like(norm)])
-    right = np.hstack([descriptors, np.ones_like(norm), norm])
-    return left, right
+    if not len(missing):
+        return []
+    i, j = pairs[missing].T
+    order = np.lexsort((j, i, block[j], block[i]))
+    work = np.cumsum((sizes[i] * sizes[j])[order]) // _TASK
+    cuts = np.flatnonzero(np.diff(block[i[order]]) | np.diff(work)) + 1
+    return np.split(missing[order], cuts)
 
 
-def _blocks(offsets: IntArray, limit: int) -> list[IntArray]:
-    """Cut the offsets of consecutive images into blocks of `limit` features, or one image."""
-    blocks, first = [], 0
-    while first < len(offsets) - 1:
-        last = np.searchsorted(offsets, offsets[first] + limit, side="right") - 1
-        last = max(last, first + 1)
-        blocks.append(offsets[first : last + 1])
-        first = last
-    return blocks
-
-
-class _Nearest(NamedTuple):
-    """Where the nearest neighbours are, their squared distances, those of the second nearest."""
-
-    place: IntArray
-    first: FloatArray
-    second: FloatArray
-
-
-def _mutual(
-    left: FloatArray, right: FloatArray, cuts: IntArray, with_ratio: bool
-) -> tuple[IntArray, IntArray, NDArray[np.float64]]:
-    """Rows p of `left` and q of `right` that match, and their ratios.
-
-    `left` holds the features of one image, `right` those of several: image j
-    has rows cuts[j] to cuts[j + 1] - 1. One product serves both directions.
-    """
-    rows = max(1, _BUDGET // len(right))
-    images = list(pairwise(cuts))
-    nothing = np.full(len(right), np.inf, dtype=np.float32)
-    forward, backward = [], _Nearest(np.zeros(len(right), np.int64), nothing, nothing)
-    for start in range(0, len(left), rows):
-        D = left[start : start + rows] @ right.T
-        to_images = [_nearest(D[:, first:last], 1, with_ratio) for first, last in images]
-        forward.append([np.stack(part, axis=1) for part in zip(*to_images, strict=True)])
-        backward = _merge(backward, _nearest(D, 0, with_ratio), start)
-    place, first, second = (np.concatenate(part) for part in zip(*forward, strict=True))
-    q = place + cuts[:-1]
-    matched = backward.place[q] == np.arange(len(left))[:, None]
-    found = np.zeros(matched.sum())
-    if with_ratio:
-        second = np.minimum(second, backward.second[q])[matched].astype(np.float64)
-        square = first[matched].astype(np.float64)
-        # Two features at distance 0 cannot be told apart.
-        found = np.sqrt(np.divide(square, second, out=np.ones_like(second), where=second > 0))
-    return np.nonzero(matched)[0], q[matched], found
-
-
-def _nearest(D: FloatArray, axis: int, with_second: bool) -> _Nearest:
-    """Nearest along an axis of the squared distances D; second nearest only if asked for."""
-    place = D.argmin(axis)
-    where = np.expand_dims(place, axis)
-    first = np.take_along_axis(D, where, axis)
-    if not with_second:
-        return _Nearest(place, first.squeeze(axis), first.squeeze(axis))
-    np.put_along_axis(D, where, np.inf, axis)
-    second = D.min(axis)
-    np.put_along_axis(D, where, first, axis)
-    return _Nearest(place, first.squeeze(axis), second)
-
-
-def _merge(old: _Nearest, new: _Nearest, start: int) -> _Nearest:
-    """Nearest among both, where the places of `new` count from `start`; `old` wins ties."""
-    return _Nearest(
-        np.where(new.first < old.first, new.place + start, old.place),
-        np.minimum(old.first, new.first),
-        np.minimum(np.maximum(old.first, new.first), np.minimum(old.second, new.second)),
+def _arguments(
+    pairs: IntArray, descriptors: Sequence[Descriptors]
+) -> tuple[tuple[Descriptors, ...], tuple[Descriptors, ...], IntArray]:
+    """Descriptors of the left and of the right images of pairs, and the pairs among these."""
+    (left, i), (right, j) = (np.unique(side, return_inverse=True) for side in pairs.T)
+    return (
+        tuple(descriptors[n] for n in left),
+        tuple(descriptors[n] for n in right),
+        np.column_stack([i, j]),
     )
+
+
+def _match_task(
+    arguments: tuple[tuple[Descriptors, ...], tuple[Descriptors, ...], IntArray],
+) -> list[Found]:
+    left, right, pairs = arguments
+    return mutual_nearest(prepare(left), prepare(right), pairs)

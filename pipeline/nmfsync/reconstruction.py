@@ -21,10 +21,10 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from nmfsync.cameras import Camera
 from nmfsync.errors import NmfsyncError
+from nmfsync.progress import bar
 
 FloatArray = NDArray[np.float64]
 Image = NDArray[np.uint8]
@@ -230,16 +230,12 @@ def _for_every_image(compute: Callable[[int], T], k: int, progress: bool) -> lis
     # Threads do, for nearly all time goes into NumPy and OpenCV, which let others run.
     # Products with three columns only lose time to threads of their own.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(joblib.cpu_count()) as pool:
-        return list(
-            tqdm(
-                pool.map(compute, range(k)),
-                total=k,
-                desc="Depths",
-                unit="image",
-                leave=None,
-                disable=not progress or None,
-            )
-        )
+        results = []
+        with bar(k, "Depths", "image", progress) as shown:
+            for result in pool.map(compute, range(k)):
+                results.append(result)
+                shown.update()
+        return results
 
 
 def neighbouring_views(

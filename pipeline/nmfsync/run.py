@@ -2,12 +2,10 @@
 
 import csv
 import json
-import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync import synthetic
+from nmfsync.cache import digest
 from nmfsync.cameras import Camera
 from nmfsync.catalogue import datasets, load_scene
 from nmfsync.depths import DepthMaps, FeatureDepths, depth_maps_beside, mesh_beside, render_mesh
 from nmfsync.epipolar import check_cameras
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError
 from nmfsync.evaluation import MatchErrors, SceneEvaluation, evaluate, match_errors
-from nmfsync.features import CONTRAST, Features, extract_all, pack_features, unpack_features
+from nmfsync.features import CONTRAST, Features, extract_all
 from nmfsync.files import atomic_write, sha256_of
-from nmfsync.matches import Matches, MultiMatching, PairwiseMatches, matches_from_arrays
+from nmfsync.matches import (
+    IntArray,
+    Matches,
+    MultiMatching,
+    PairwiseMatches,
+    matches_from_arrays,
+)
 from nmfsync.matching import match
+from nmfsync.pairs import select_pairs
 from nmfsync.reconstruction import (
     DepthQuality,
     depth_quality,
@@ -34,7 +40,15 @@ from nmfsync.reconstruction import (
 )
 from nmfsync.report import write_scene_report
 from nmfsync.scene import Scene, Truth
-from nmfsync.stages import Record, key_of, measure, run_stage, source_digest
+from nmfsync.stages import (
+    Record,
+    key_of,
+    made_by,
+    measure,
+    run_stage,
+    source_digest,
+    versions,
+)
 from nmfsync.synchronisation import (
     METHODS,
     check_arguments,
@@ -42,6 +56,7 @@ from nmfsync.synchronisation import (
     resolve_universe_size,
     synchronise,
 )
+from nmfsync.verification import MODELS, verify
 
 # What the methods need to know of real images, where their authors' values differ.
 IMAGE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"matcheig": {"threshold": 0.5}}
@@ -54,7 +69,6 @@ DEFAULT_THETA = 0.4
 # for its first two digits, and done in a few seconds.
 QUALITY_FEATURES = 2000
 HELD_OUT = "a view held out"
-LIBRARIES = ("nmfsync", "numpy", "scipy", "opencv-python-headless")
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,13 @@ class Settings:
         SIFT's contrast threshold: a lower one finds more, weaker features.
     ratio : float or None
         Ratio test of the matching; None for no test.
+    distance : float or None
+        The largest distance of descriptors that match; None for no limit.
+    pairs : str
+        Which pairs of images are matched, see `select_pairs`.
+    verify : str or None
+        Geometric verification of the matches, "fundamental" or "homography";
+        None for none.
     universe : int or "auto"
         Universe size d.
     theta : float or None
@@ -91,6 +112,9 @@ class Settings:
     siblings: bool = False
     contrast: float = CONTRAST
     ratio: float | None = None
+    distance: float | None = None
+    pairs: str = "all"
+    verify: str | None = None
     universe: int | str = "auto"
     theta: float | None = None
     seed: int = 0
@@ -104,6 +128,10 @@ class Settings:
             raise NmfsyncError(f"the contrast must lie between 0 and 1, not {self.contrast}")
         if self.ratio is not None and not 0 < self.ratio <= 1:
             raise NmfsyncError(f"the ratio must lie between 0 and 1, not {self.ratio}")
+        if self.distance is not None and not self.distance >= 0:
+            raise NmfsyncError(f"the largest distance must not be negative, as {self.distance} is")
+        if self.verify is not None and self.verify not in MODELS:
+            raise NmfsyncError(f"cannot verify by {self.verify!r}; known are {', '.join(MODELS)}")
         for method in self.methods:
             check_arguments(method, self.universe, self.theta, self.seed)
 
@@ -169,7 +197,13 @@ def run_scene(
         step(method)
         try:
             results[method], records[method] = _synchronise(
-                matches, method, thetas[method], settings, folder / "stages", key
+                matches,
+                method,
+                thetas[method],
+                settings,
+                folder / "stages",
+                key,
+                bars=progress is not None,
             )
         except TooLargeError as error:
             left_out.append(f"{method} left out: {error}")
@@ -178,7 +212,8 @@ def run_scene(
 
     step("report")
     errors = {
-        method: match_errors(result, features, scene.truth) for method, result in results.items()
+        method: match_errors(result, features, scene.truth, progress is not None)
+        for method, result in results.items()
     }
     warned = [text for record in records.values() for text in record.warnings]
     evaluation = SceneEvaluation(
@@ -188,7 +223,7 @@ def run_scene(
         sizes=matches.sizes.tolist(),
         universe_size=resolve_universe_size(settings.universe, matches.sizes),
         truth=scene.truth.kind if scene.truth else "none",
-        settings={**asdict(settings), "theta": thetas, "versions": _versions()},
+        settings={**asdict(settings), "theta": thetas, "versions": versions()},
         methods={
             method: evaluate(
                 result,
@@ -198,6 +233,7 @@ def run_scene(
                 records[method].peak_memory_mb,
                 scene.cameras,
                 errors[method],
+                progress=progress is not None,
             )
             for method, result in results.items()
         },
@@ -228,22 +264,25 @@ def _match_images(
     records = {}
     step("features")
     digests = [sha256_of(path) for path in scene.paths]
-    made_by = [_versions(), source_digest(run_scene)]
     options = (settings.features, settings.siblings, settings.contrast)
-    key = key_of(made_by, digests, options)
-    features, records["features"] = run_stage(
-        folder / "features.npz",
-        key,
-        lambda: extract_all(scene.paths, *options, progress=bars),
-        pack_features,
-        unpack_features,
+    features, records["features"] = measure(
+        lambda: extract_all(scene.paths, *options, progress=bars, cache=folder / "features")
     )
     step("matches")
-    key = key_of(key, settings.ratio)
+    pairs = select_pairs(settings.pairs, features, scene.names, progress=bars)
+    key = key_of(
+        made_by(),
+        digests,
+        options,
+        digest(pairs).hex(),
+        settings.ratio,
+        settings.distance,
+        settings.verify,
+    )
     matches, records["input"] = run_stage(
         folder / "matches.npz",
         key,
-        lambda: _match(features, settings.ratio, bars),
+        lambda: _match(features, pairs, settings, folder, bars),
         PairwiseMatches.arrays,
         PairwiseMatches.from_arrays,
     )
@@ -268,7 +307,7 @@ def _with_truth(
     if truth is None:
         path, poses = folder / "depths.npz", _poses(cameras)
         if mesh:
-            key = key_of(sha256_of(mesh), source_digest(run_scene), poses)
+            key = key_of(sha256_of(mesh), made_by(), poses)
             maps, stage = _depth_stage(path, key, lambda: render_mesh(mesh, cameras).maps)
             truth = DepthMaps(cameras, maps)
         else:
@@ -354,10 +393,23 @@ def _evenly(arrays: Sequence[NDArray], count: int) -> list[NDArray]:
     return [a[part - start] for a, part, start in zip(arrays, parts, offsets, strict=False)]
 
 
-def _match(features: Sequence[Features], ratio: float | None, bars: bool) -> PairwiseMatches:
-    matches = match(features, ratio, weighted=True, progress=bars)
+def _match(
+    features: Sequence[Features], pairs: IntArray, settings: Settings, folder: Path, bars: bool
+) -> PairwiseMatches:
+    matches = match(
+        features,
+        settings.ratio,
+        weighted=True,
+        progress=bars,
+        distance=settings.distance,
+        pairs=pairs,
+        cache=folder / "matches",
+    )
     if matches.W.nnz == matches.W.shape[0]:
         warnings.warn("no two images have a match", NmfsyncWarning, stacklevel=2)
+    elif settings.verify:
+        cache = folder / "verified"
+        matches = verify(matches, features, settings.verify, progress=bars, cache=cache)
     return matches
 
 
@@ -368,6 +420,7 @@ def _synchronise(
     settings: Settings,
     folder: Path,
     key: str,
+    bars: bool,
 ) -> tuple[Matches, Record]:
     options = IMAGE_OPTIONS.get(method, {})
     told = (method, settings.universe, theta, settings.seed)
@@ -377,7 +430,7 @@ def _synchronise(
     return run_stage(
         folder / f"{method}.npz",
         key_of(key, told, options, source_digest(METHODS[method])),
-        lambda: synchronise(given, *told, **options),
+        lambda: synchronise(given, *told, progress=bars, **options),
         lambda result: result.arrays(),
         matches_from_arrays,
     )
@@ -388,10 +441,6 @@ def _compile(method: str) -> None:
     """Let a method's kernels be compiled, so that this does not count as its time."""
     W, _, sizes = synthetic.generate(k=3, d=4, rho=1.0, sigma=0.5)
     METHODS[method](PairwiseMatches(W, sizes), 4)
-
-
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def _write(
@@ -407,14 +456,14 @@ def _write(
         temporary.write_text(json.dumps(evaluation.to_dict(), indent=1), encoding="utf-8")
     consistent = [r for r in results.values() if isinstance(r, MultiMatching)]
     if consistent:
-        write_tracks(folder / "tracks.csv", consistent[0], scene.paths, features)
+        write_tracks(folder / "tracks.csv", consistent[0], scene.names, features)
     else:
         (folder / "tracks.csv").unlink(missing_ok=True)  # of a run with other methods
     write_scene_report(folder, scene, features, results, errors, evaluation)
 
 
 def write_tracks(
-    path: Path | str, result: MultiMatching, images: Sequence[Path], features: Sequence[Features]
+    path: Path | str, result: MultiMatching, names: Sequence[str], features: Sequence[Features]
 ) -> None:
     """Write tracks to a CSV file: one row for every feature of every track.
 
@@ -422,7 +471,8 @@ def write_tracks(
     ----------
     path : Path or str
     result : MultiMatching
-    images : sequence of Path
+    names : sequence of str
+        Those of the images.
     features : sequence of Features
         Their positions are written in pixels, the centre of the top-left pixel
         at (0, 0).
@@ -436,4 +486,4 @@ def write_tracks(
         for number, track in enumerate(result.tracks()):
             for image, feature in track.tolist():
                 x, y = features[image].xy[feature]
-                table.writerow([number, images[image].name, feature, f"{x:.3f}", f"{y:.3f}"])
+                table.writerow([number, names[image], feature, f"{x:.3f}", f"{y:.3f}"])

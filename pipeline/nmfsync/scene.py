@@ -1,5 +1,6 @@
 """A scene: the images, and where its points appear in each of them."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,14 @@ class Scene:
     def images(self) -> Images:
         """The images, loaded when they are asked for."""
         return Images(self.paths)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Paths of the images from the folder that holds them all, with slashes."""
+        if not self.paths:
+            return ()
+        folder = Path(os.path.commonpath([path.parent for path in self.paths]))
+        return tuple(path.relative_to(folder).as_posix() for path in self.paths)
 
     @property
     def labels(self) -> tuple[str, ...]:

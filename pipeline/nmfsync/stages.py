@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import platform
 import sys
 import time
 import tracemalloc
@@ -9,16 +10,20 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from nmfsync.cache import load, save
 from nmfsync.errors import NmfsyncWarning
-from nmfsync.files import atomic_write, sha256_of
+from nmfsync.files import sha256_of
 
 T = TypeVar("T")
 Arrays = Mapping[str, Any]
+
+LIBRARIES = ("nmfsync", "numpy", "scipy", "opencv-python-headless")
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,16 @@ def source_digest(function: Callable[..., Any]) -> str:
     return key_of([sha256_of(source) for source in sources])
 
 
+def made_by() -> list[Any]:
+    """Versions and source code behind all results, as JSON can hold them."""
+    return [versions(), source_digest(made_by)]
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the libraries that results depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
 def run_stage(
     path: Path,
     key: str,
@@ -87,14 +102,13 @@ def run_stage(
         What `compute` returned, now or then.
     Record
     """
-    stored = _load(path, key)
+    stored = _stored(path, key)
     if stored is not None:
         arrays, record = stored
         return unpack(arrays), record
     result, record = measure(compute)
     text = json.dumps({"key": key, "record": asdict(record)})
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, stage=np.array(text), **pack(result))
+    save(path, {"stage": np.array(text), **pack(result)})
     return result, record
 
 
@@ -121,13 +135,9 @@ def measure(compute: Callable[[], T]) -> tuple[T, Record]:
     return result, Record(seconds, peak / 1e6, ours)
 
 
-def _load(path: Path, key: str) -> tuple[Arrays, Record] | None:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            stage = json.loads(str(file["stage"]))
-            if stage["key"] != key:
-                return None
-            arrays = {name: file[name] for name in file.files if name != "stage"}
-            return arrays, Record(**stage["record"])
-    except Exception:  # whatever is wrong with the file, the remedy is to make it again
+def _stored(path: Path, key: str) -> tuple[Arrays, Record] | None:
+    arrays = load(path)
+    if arrays is None or "stage" not in arrays:
         return None
+    stage = json.loads(str(arrays.pop("stage")))
+    return (arrays, Record(**stage["record"])) if stage["key"] == key else None

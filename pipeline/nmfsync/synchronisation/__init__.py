@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError
 from nmfsync.matches import Matches, MultiMatching, PairwiseMatches
+from nmfsync.progress import showing
 from nmfsync.synchronisation.clear import clear
 from nmfsync.synchronisation.clustersync import clustersync
 from nmfsync.synchronisation.matchals import matchals
@@ -72,6 +73,7 @@ def synchronise(
     universe_size: int | str = "auto",
     theta: float | None = None,
     seed: int = 0,
+    progress: bool = False,
     **options: Any,
 ) -> Matches:
     """Make pairwise matches agree with each other.
@@ -94,6 +96,8 @@ def synchronise(
         In [0, 1], for "clustersync" and "nmfsync": larger keeps fewer, surer
         matches. None takes the method's own default.
     seed : int
+    progress : bool
+        Show a bar for what takes more than some seconds, if stderr is a terminal.
     **options
         Further options of the method, as its own docstring says.
 
@@ -122,13 +126,16 @@ def synchronise(
             raise NmfsyncError(f"{_name(method)} has no option {name!r}")
     d = resolve_universe_size(universe_size, matches.sizes)
     if matches.W.shape[0] == 0:
-        return MultiMatching([], matches.sizes)
-    with threadpool_limits(1, user_api="blas"):
+        empty = MultiMatching([], matches.sizes)
+        empty.source = matches.source
+        return empty
+    with threadpool_limits(1, user_api="blas"), showing(progress):
         result = solve(matches, d, resolve_theta(method, theta), seed, **options)
     if not isinstance(result, Matches) or not np.array_equal(result.sizes, matches.sizes):
         raise NmfsyncError(
             f"{_name(method)} must return a MultiMatching or PairwiseMatches of the same images"
         )
+    result.source = matches.source
     return result
 
 

@@ -8,6 +8,7 @@ from scipy.sparse.csgraph import connected_components
 
 from nmfsync.errors import TooLargeError
 from nmfsync.matches import IntArray, MultiMatching, PairwiseMatches
+from nmfsync.progress import phase
 from nmfsync.synchronisation.eigen import DENSE_SIZE, top_eigenpairs
 from nmfsync.synchronisation.projection import assign_to_universe
 
@@ -77,16 +78,19 @@ def clear(
         _, given = top_eigenpairs(A, universe_size, seed=seed)
     universe = np.arange(A.shape[0])
     free = len(universe)
-    for rows in _matched_components(A):
-        _, sizes = np.unique(matches.image_of[rows], return_counts=True)
-        if estimate:
-            _require_small(len(rows))
-            vectors = _low_eigenvectors(A[rows][:, rows], int(sizes.max()), seed)
-        else:
-            vectors = given[rows][:, given[rows].any(axis=0)]
-        d = vectors.shape[1]
-        universe[rows] = free + _assign_to_pivots(vectors, sizes)
-        free += d + len(rows)
+    components = _matched_components(A)
+    with phase(len(components), "Components", "component") as shown:
+        for rows in components:
+            _, sizes = np.unique(matches.image_of[rows], return_counts=True)
+            if estimate:
+                _require_small(len(rows))
+                vectors = _low_eigenvectors(A[rows][:, rows], int(sizes.max()), seed)
+            else:
+                vectors = given[rows][:, given[rows].any(axis=0)]
+            d = vectors.shape[1]
+            universe[rows] = free + _assign_to_pivots(vectors, sizes)
+            free += d + len(rows)
+            shown.update()
     return MultiMatching(universe, matches.sizes)
 
 
@@ -127,10 +131,12 @@ def _pivots(embedding: FloatArray) -> IntArray:
     """Choose d of the (n, d) rows, each as orthogonal to those before as there is one."""
     overlap = np.zeros(len(embedding))
     pivots = np.empty(embedding.shape[1], dtype=np.int64)
-    for number in range(len(pivots)):
-        pivot = pivots[number] = np.argmin(overlap)
-        overlap += np.abs(embedding @ embedding[pivot])
-        overlap[pivot] = np.inf
+    with phase(len(pivots), "Pivots", "pivot") as shown:
+        for number in range(len(pivots)):
+            pivot = pivots[number] = np.argmin(overlap)
+            overlap += np.abs(embedding @ embedding[pivot])
+            overlap[pivot] = np.inf
+            shown.update()
     return pivots
 
 

@@ -13,7 +13,8 @@ Everything is a count over the matches of a feature and the members of the
 clusters it touches, so the cost of a sweep is linear in the number of matches.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,7 +138,13 @@ def grow(matches: Matches, priority: FloatArray) -> IntArray:
     return _grow(row[once], matches.other[once], matches.image, len(matches.offset) - 1)
 
 
-def search(matches: Matches, prices: Prices, label: IntArray, rounds: int = ROUNDS) -> IntArray:
+def search(
+    matches: Matches,
+    prices: Prices,
+    label: IntArray,
+    rounds: int = ROUNDS,
+    done: Callable[[], Any] = lambda: None,
+) -> IntArray:
     """Improve a clustering until no move raises its score.
 
     Parameters
@@ -148,6 +155,8 @@ def search(matches: Matches, prices: Prices, label: IntArray, rounds: int = ROUN
         Numbers below m. No two features of one image have the same.
     rounds : int
         Stop after so many rounds of both moves in any case.
+    done : callable
+        Called after every round.
 
     Returns
     -------
@@ -158,6 +167,7 @@ def search(matches: Matches, prices: Prices, label: IntArray, rounds: int = ROUN
     for _ in range(rounds):
         moved = _reassign_images(matches, prices, label, moved | exchanged)
         exchanged = _exchange_between_clusters(matches, prices, label, moved | exchanged)
+        done()
         if not (moved.any() or exchanged.any()):
             break
     return _connected_parts(matches, label)

@@ -4,6 +4,7 @@ import numpy as np
 
 from nmfsync.compiled import compiled
 from nmfsync.matches import IntArray, MultiMatching, PairwiseMatches
+from nmfsync.progress import phase
 from nmfsync.synchronisation.clustering import (
     FloatArray,
     Matches,
@@ -62,15 +63,18 @@ def clustersync(
     start and search are described in docs/clustersync.md.
     """
     strength = theta / max(1 - theta, 1e-3)  # a thousand matches do not outweigh a missing one
-    W = read_matches(matches.W, matches.sizes)
-    seen = _counts(W) > 0
-    label = grow(W, support(W))
-    rewards = np.ones(len(W.weight))
-    prices = Prices(np.full(3, FIRST_PRICE), seen.astype(np.float32), 1.0)
-    for _ in range(updates):
-        label = search(W._replace(weight=W.weight * rewards), prices, label, ROUNDS_TO_LEARN)
-        rewards, prices = _learn(W, label, strength)
-    label = search(W._replace(weight=W.weight * rewards), prices, label)
+    with phase(None, "Clustering", "round") as shown:
+        W = read_matches(matches.W, matches.sizes)
+        seen = _counts(W) > 0
+        label = grow(W, support(W))
+        rewards = np.ones(len(W.weight))
+        prices = Prices(np.full(3, FIRST_PRICE), seen.astype(np.float32), 1.0)
+        for _ in range(updates):
+            label = search(
+                W._replace(weight=W.weight * rewards), prices, label, ROUNDS_TO_LEARN, shown.update
+            )
+            rewards, prices = _learn(W, label, strength)
+        label = search(W._replace(weight=W.weight * rewards), prices, label, done=shown.update)
     return MultiMatching(label, matches.sizes)
 
 

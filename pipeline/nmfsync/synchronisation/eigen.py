@@ -15,6 +15,7 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 
 from nmfsync.errors import NmfsyncWarning
+from nmfsync.progress import phase
 from nmfsync.synchronisation.parallel import (
     PANEL,
     gram,
@@ -106,16 +107,19 @@ def _component_eigenpairs(
     by_size: dict[int, list[NDArray[np.int64]]] = {}
     for rows in components:
         by_size.setdefault(len(rows), []).append(rows)
-    result = []
-    for n, group in sorted(by_size.items()):
-        # Beyond DENSE_SIZE, dense only where the basis itself is about as large.
-        if n > max(DENSE_SIZE, 3 * count):
-            for rows in group:
-                pairs = _filtered_subspace(W[rows][:, rows], count, by, seed)
-                result.append((rows, *pairs))
-        else:
+    # Beyond DENSE_SIZE, dense only where the basis itself is about as large.
+    limit = max(DENSE_SIZE, 3 * count)
+    dense = [group for n, group in sorted(by_size.items()) if n <= limit]
+    result: list[tuple[NDArray[np.int64], FloatArray, FloatArray]] = []
+    with phase(sum(map(len, dense)), "Eigenvectors", "component") as shown:
+        for group in dense:
             values, vectors = _dense_eigenpairs(W, np.array(group))
             result.extend(zip(group, values, vectors, strict=True))
+            shown.update(len(group))
+    for n, group in sorted(by_size.items()):
+        for rows in group if n > limit else ():
+            pairs = _filtered_subspace(W[rows][:, rows], count, by, seed)
+            result.append((rows, *pairs))
     return result
 
 
@@ -152,19 +156,21 @@ def _filtered_subspace(
     rng = np.random.default_rng(seed)
     least, largest = _extreme_values(A, rng.standard_normal(n))
     X = rng.standard_normal((n, width))
-    for filters_left in reversed(range(MAX_FILTERS)):
-        values, residual = _rayleigh_ritz(A, X, by)
-        unfinished = np.flatnonzero(residual[:count] > TOLERANCE * radius)
-        if len(unfinished) == 0 or filters_left == 0:
-            break
-        if by == "magnitude":
-            # ‖Ax‖ and not the Ritz value, which is near 0 where λ and −λ are mixed.
-            cut = np.hypot(values, residual)[count:].min()
-            low = -cut
-        else:
-            cut = values[-1]
-            low = min(least, cut - 1e-3)
-        _filter(A_single, X[:, unfinished[0] :], low, cut, max(largest, -least))
+    with phase(None, "Eigenvectors", "round") as shown:
+        for filters_left in reversed(range(MAX_FILTERS)):
+            values, residual = _rayleigh_ritz(A, X, by)
+            unfinished = np.flatnonzero(residual[:count] > TOLERANCE * radius)
+            if len(unfinished) == 0 or filters_left == 0:
+                break
+            if by == "magnitude":
+                # ‖Ax‖ and not the Ritz value, which is near 0 where λ and −λ are mixed.
+                cut = np.hypot(values, residual)[count:].min()
+                low = -cut
+            else:
+                cut = values[-1]
+                low = min(least, cut - 1e-3)
+            _filter(A_single, X[:, unfinished[0] :], low, cut, max(largest, -least))
+            shown.update()
     worst = residual[:count].max()
     if worst > 1e-3 * radius:
         warnings.warn(

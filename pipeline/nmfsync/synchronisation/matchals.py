@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from nmfsync.compiled import compiled
 from nmfsync.errors import TooLargeError
 from nmfsync.matches import IntArray, PairwiseMatches
+from nmfsync.progress import phase
 from nmfsync.synchronisation.parallel import BLOCK, gram, map_blocks, thread_count
 from nmfsync.synchronisation.projection import greedy_one_to_one
 
@@ -79,14 +80,15 @@ def matchals(
     """
     image, k = matches.image_of, len(matches.sizes)
     pairs = [np.empty((2, 0), dtype=np.int64)]
-    for rows in _independent_parts(matches.W):  # the largest first
-        sizes = np.bincount(image[rows], minlength=k)
-        part = PairwiseMatches(matches.W[rows][:, rows], sizes)
-        rank = int(min(len(rows), 4 * sizes.max()))
-        _require_small(len(rows), max_features)
-        _require_memory(len(rows), rank)
-        X = _solve(part, rank, seed, max_iterations, tolerance)
-        pairs.append(rows[_threshold(X, part)])
+    with phase(None, "Recovering", "iteration") as shown:
+        for rows in _independent_parts(matches.W):  # the largest first
+            sizes = np.bincount(image[rows], minlength=k)
+            part = PairwiseMatches(matches.W[rows][:, rows], sizes)
+            rank = int(min(len(rows), 4 * sizes.max()))
+            _require_small(len(rows), max_features)
+            _require_memory(len(rows), rank)
+            X = _solve(part, rank, seed, max_iterations, tolerance, shown.update)
+            pairs.append(rows[_threshold(X, part)])
     p, q = np.hstack(pairs)
     upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=matches.W.shape).tocsr()
     return PairwiseMatches(upper + upper.T, matches.sizes)
@@ -110,13 +112,18 @@ def _independent_parts(W: sparse.csr_array) -> list[IntArray]:
 
 
 def _solve(
-    matches: PairwiseMatches, rank: int, seed: int, max_iterations: int, tolerance: float
+    matches: PairwiseMatches,
+    rank: int,
+    seed: int,
+    max_iterations: int,
+    tolerance: float,
+    done: Callable[[], Any] = lambda: None,
 ) -> Float32Array:
     """Run the ADMM; return the relaxed matches X, symmetrised.
 
     Only X and P = X + Y/μ are kept as m × m arrays: Z is P projected onto the
     constraints, and the multipliers are Y = μ(P − Z). All else is made from
-    them, block by block, where it is needed.
+    them, block by block, where it is needed. `done` is called after every iteration.
     """
     m = matches.W.shape[0]
     identity = sparse.eye_array(m, dtype=np.float32)
@@ -135,6 +142,7 @@ def _solve(
         _fit(partial(target.times, B), B, ALPHA / mu, out=A)
         primal, change = _move(X, P, A, B, own, np.float32(ratio))
         dual, ratio = mu * change, 1.0
+        done()
         if primal < tolerance and dual < tolerance:
             break
         if primal > 10 * dual:

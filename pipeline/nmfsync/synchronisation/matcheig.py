@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nmfsync.matches import PairwiseMatches
+from nmfsync.progress import phase
 from nmfsync.synchronisation.eigen import top_eigenpairs
 from nmfsync.synchronisation.parallel import map_blocks
 from nmfsync.synchronisation.projection import greedy_one_to_one
@@ -61,7 +62,10 @@ def matcheig(
         taken = greedy_one_to_one(rows * (k + 1) + other, columns, scores)
         return np.stack([offsets[i] + rows[taken], columns[taken]])
 
-    p, q = np.hstack(map_blocks(pairs_of, k, 1))
+    with phase(k * (k - 1) // 2, "Rounding", "pair") as shown:
+        # Of image i with all later ones.
+        blocks = map_blocks(pairs_of, k, 1, lambda image: shown.update(k - image.stop))
+    p, q = np.hstack(blocks)
     m = len(Y)
     upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=(m, m)).tocsr()
     return PairwiseMatches(upper + upper.T, matches.sizes)

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nmfsync.progress import phase
 from nmfsync.synchronisation.components import independent_blocks, label_components
 from nmfsync.synchronisation.parallel import gram, map_blocks, sparse_product
 
@@ -37,16 +38,18 @@ def factorise(
     """
     m = W.shape[0]
     square = float(W.multiply(W).sum())
-    parts = _parts(W, V)
-    previous = _residual(square, parts) / m
-    for update in range(max_updates):
-        change = _largest_change([part.update() for part in parts])
-        residual = _residual(square, parts) / m
-        if update > 0 and (
-            change <= tolerance or previous - residual <= tolerance * max(1.0, previous)
-        ):
-            break
-        previous = residual
+    with phase(None, "Factorising", "update") as shown:
+        parts = _parts(W, V)
+        previous = _residual(square, parts) / m
+        for update in range(max_updates):
+            change = _largest_change([part.update() for part in parts])
+            residual = _residual(square, parts) / m
+            shown.update()
+            if update > 0 and (
+                change <= tolerance or previous - residual <= tolerance * max(1.0, previous)
+            ):
+                break
+            previous = residual
     return _balance(_assemble(parts, "V", V.shape), _assemble(parts, "G", V.shape))
 
 
@@ -71,10 +74,13 @@ def factorise_symmetric(
     -------
     (m, d) float64 array
     """
-    parts = _parts(W, V)
-    for _ in range(max_updates):
-        if _largest_change([part.update_symmetric() for part in parts]) <= tolerance:
-            break
+    with phase(None, "Factorising", "update") as shown:
+        parts = _parts(W, V)
+        for _ in range(max_updates):
+            change = _largest_change([part.update_symmetric() for part in parts])
+            shown.update()
+            if change <= tolerance:
+                break
     return _assemble(parts, "V", V.shape)
 
 

@@ -5,9 +5,9 @@ here into pieces that do not depend on the number of threads, and every piece
 is computed on one: NumPy's products and the compiled kernels release the GIL.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -27,7 +27,12 @@ def thread_count() -> int:
     return int(numba.get_num_threads())
 
 
-def map_blocks(work: Callable[[slice], T], length: int, block: int = BLOCK) -> list[T]:
+def map_blocks(
+    work: Callable[[slice], T],
+    length: int,
+    block: int = BLOCK,
+    done: Callable[[slice], Any] = lambda piece: None,
+) -> list[T]:
     """Call `work` for consecutive slices of range(length).
 
     Parameters
@@ -37,6 +42,8 @@ def map_blocks(work: Callable[[slice], T], length: int, block: int = BLOCK) -> l
     length : int
     block : int
         Length of the slices; the last one may be shorter.
+    done : callable
+        Called here, not on the threads, for one slice after the other when it is done.
 
     Returns
     -------
@@ -46,9 +53,17 @@ def map_blocks(work: Callable[[slice], T], length: int, block: int = BLOCK) -> l
     slices = [slice(i, min(i + block, length)) for i in range(0, length, block)]
     threads = min(thread_count(), len(slices))
     if threads <= 1:
-        return [work(piece) for piece in slices]
+        return _collect(map(work, slices), slices, done)
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, slices))
+        return _collect(pool.map(work, slices), slices, done)
+
+
+def _collect(results: Iterable[T], slices: list[slice], done: Callable[[slice], Any]) -> list[T]:
+    collected = []
+    for piece, result in zip(slices, results, strict=True):
+        collected.append(result)
+        done(piece)
+    return collected
 
 
 def product(A: NDArray[Real], B: NDArray[Real]) -> NDArray[Real]:

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from nmfsync.progress import phase
+
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.floating]
 
@@ -36,9 +38,11 @@ def assign_to_universe(R: FloatArray, sizes: IntArray, theta: float) -> IntArray
     m, d = R.shape
     universe = d + np.arange(m)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    for start, stop in pairwise(offsets):
-        rows, columns = linear_sum_assignment(R[start:stop], maximize=True)
-        universe[start + rows] = columns
+    with phase(len(sizes), "Assigning", "image") as shown:
+        for start, stop in pairwise(offsets):
+            rows, columns = linear_sum_assignment(R[start:stop], maximize=True)
+            universe[start + rows] = columns
+            shown.update()
     assigned = np.flatnonzero(universe < d)
     fit = R[assigned, universe[assigned]]
     pruned = assigned[(fit < theta) | (fit <= NO_EVIDENCE)]

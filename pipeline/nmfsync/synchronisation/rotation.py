@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from nmfsync.progress import phase
 from nmfsync.synchronisation.components import independent_blocks
 from nmfsync.synchronisation.parallel import gram, map_blocks, product
 
@@ -67,20 +68,22 @@ def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntA
     free = length > NOISE * length.max()  # to open a column
     rows = _largest_image(np.flatnonzero(free), image_of)[:d]
     used, threshold = 0, None
-    while len(rows):
-        target[rows] = used + np.arange(len(rows))
-        free[rows] = False
-        used += len(rows)
-        for block in blocks:
-            if block.rotate(target[block.rows]):
-                best[block.rows], value[block.rows] = block.row_maxima()
-        if threshold is None:
-            threshold = np.median(np.concatenate([block.fit for block in blocks])) / 2
-        active = value >= threshold
-        target = np.where(active, best, -1)
-        candidates = np.flatnonzero(~active & free)
-        rows = _largest_image(candidates, image_of)[: d - used]
-    return _assemble(blocks, len(X))
+    with phase(d, "Rotating", "column") as shown:
+        while len(rows):
+            target[rows] = used + np.arange(len(rows))
+            free[rows] = False
+            used += len(rows)
+            for block in blocks:
+                if block.rotate(target[block.rows]):
+                    best[block.rows], value[block.rows] = block.row_maxima()
+            if threshold is None:
+                threshold = np.median(np.concatenate([block.fit for block in blocks])) / 2
+            active = value >= threshold
+            target = np.where(active, best, -1)
+            candidates = np.flatnonzero(~active & free)
+            shown.update(len(rows))
+            rows = _largest_image(candidates, image_of)[: d - used]
+        return _assemble(blocks, len(X))
 
 
 def _largest_image(candidates: IntArray, image_of: IntArray) -> IntArray:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from nmfsync.matches import IntArray, MultiMatching, PairwiseMatches
+from nmfsync.progress import phase
 from nmfsync.synchronisation.eigen import top_eigenpairs
 from nmfsync.synchronisation.parallel import map_blocks
 
@@ -58,25 +59,30 @@ def spectral(
 def _assign_to_first_image(rows: FloatArray, k: int) -> IntArray:
     """Permutation of every image's features that fits the first image best."""
     blocks = rows.reshape(k, -1, rows.shape[1])
-    return np.concatenate(
-        [linear_sum_assignment(block @ blocks[0].T, maximize=True)[1] for block in blocks]
-    )
+    assigned = []
+    with phase(k, "Assigning", "image") as shown:
+        for block in blocks:
+            assigned.append(linear_sum_assignment(block @ blocks[0].T, maximize=True)[1])
+            shown.update()
+    return np.concatenate(assigned)
 
 
 def _gather(rows: FloatArray, matches: PairwiseMatches) -> IntArray:
     """Let every free feature collect its best partner in every later image."""
     offsets, image_of = matches.offsets, matches.image_of
     universe = np.full(len(rows), -1)
-    for start, stop in pairwise(offsets):
-        here = start + np.flatnonzero(universe[start:stop] < 0)
-        later = stop + np.flatnonzero(universe[stop:] < 0)
-        universe[here] = here
-        for p, correlation in zip(here, _correlations(rows, here, later), strict=True):
-            near = np.flatnonzero((correlation > MIN_CORRELATION) & (universe[later] < 0))
-            # Best first, ties to the lower index; then the first one of each image.
-            near = later[near[np.argsort(-correlation[near], kind="stable")]]
-            _, best = np.unique(image_of[near], return_index=True)
-            universe[near[best]] = p
+    with phase(len(matches.sizes), "Gathering", "image") as shown:
+        for start, stop in pairwise(offsets):
+            here = start + np.flatnonzero(universe[start:stop] < 0)
+            later = stop + np.flatnonzero(universe[stop:] < 0)
+            universe[here] = here
+            for p, correlation in zip(here, _correlations(rows, here, later), strict=True):
+                near = np.flatnonzero((correlation > MIN_CORRELATION) & (universe[later] < 0))
+                # Best first, ties to the lower index; then the first one of each image.
+                near = later[near[np.argsort(-correlation[near], kind="stable")]]
+                _, best = np.unique(image_of[near], return_index=True)
+                universe[near[best]] = p
+            shown.update()
     return universe
 
 
