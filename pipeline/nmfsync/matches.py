@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -12,6 +12,9 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.files import atomic_write
+
+if TYPE_CHECKING:
+    from nmfsync.exchange import Source
 
 IntArray = NDArray[np.int64]
 
@@ -23,6 +26,9 @@ class _Features:
     """
 
     sizes: IntArray
+    # The file of another program that they come from. `synchronise` hands it on;
+    # `save` does not keep it.
+    source: "Source | None" = None
 
     @property
     def offsets(self) -> IntArray:
@@ -42,6 +48,70 @@ class _Features:
         """Write the content to an `.npz` file; see `PairwiseMatches.load`."""
         with atomic_write(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **self.arrays())
+
+    def to_colmap(
+        self,
+        path: Path | str,
+        verify: bool = True,
+        only_matched_pairs: bool = True,
+        overwrite: bool = False,
+    ) -> None:
+        """Write the COLMAP database that they come from, with these matches in place of its own.
+
+        Everything else stays as it is, and so does the original. Needs
+        `pip install 'nmfsync[colmap]'`.
+
+        Parameters
+        ----------
+        path : Path or str
+        verify : bool
+            Let COLMAP verify the matches, with a fixed seed, which makes the
+            two-view geometries that its mappers read. Otherwise these hold the
+            matches as they are: with the geometry of the original where it has
+            one, else without any, as CALIBRATED if the focal lengths of both
+            cameras are known there and UNCALIBRATED if not. `mapper` can do with
+            that, `global_mapper` cannot do without the geometry.
+        only_matched_pairs : bool
+            Leave out matches between images that had none in the original.
+        overwrite : bool
+            Replace `path` if it exists.
+
+        Raises
+        ------
+        NmfsyncError
+            If the matches come from elsewhere (`source`), the original is not
+            what it was, or `path` is the original or exists.
+        """
+        from nmfsync.exchange import write_colmap
+
+        write_colmap(self, path, verify, only_matched_pairs, overwrite)  # type: ignore[arg-type]
+
+    def to_hloc(
+        self, path: Path | str, only_matched_pairs: bool = True, overwrite: bool = False
+    ) -> None:
+        """Write the hloc file that they come from, with these matches in place of its own.
+
+        Pairs keep their keys, new ones get hloc's present kind; a pair without
+        matches stays, with -1 for every feature. Matches that were there keep
+        their scores, others get their weight. Needs `pip install 'nmfsync[hloc]'`.
+
+        Parameters
+        ----------
+        path : Path or str
+        only_matched_pairs : bool
+            Leave out matches between images that had none in the original.
+        overwrite : bool
+            Replace `path` if it exists.
+
+        Raises
+        ------
+        NmfsyncError
+            If the matches come from elsewhere (`source`), the original is not
+            what it was, or `path` is the original or exists.
+        """
+        from nmfsync.exchange import write_hloc
+
+        write_hloc(self, path, only_matched_pairs, overwrite)  # type: ignore[arg-type]
 
 
 class PairwiseMatches(_Features):
@@ -81,7 +151,9 @@ class PairwiseMatches(_Features):
         """Return the same matches, each with the weight 1."""
         W = self.W.copy()
         W.data[:] = 1.0
-        return PairwiseMatches(W, self.sizes)
+        matches = PairwiseMatches(W, self.sizes)
+        matches.source = self.source
+        return matches
 
     def arrays(self) -> dict[str, Any]:
         """W and sizes as plain arrays, from which `from_arrays` makes the same again."""
@@ -124,6 +196,75 @@ class PairwiseMatches(_Features):
             raise NmfsyncError(
                 f"{path}: not a matches file; write it with PairwiseMatches.save"
             ) from None
+
+    @classmethod
+    def from_colmap(cls, path: Path | str, verified: bool | None = None) -> "PairwiseMatches":
+        """Read the matches of a COLMAP database, which stays as it is.
+
+        Images are in order of image id, and an image without keypoints has 0
+        features. `source` remembers names and ids.
+
+        Parameters
+        ----------
+        path : Path or str
+        verified : bool, optional
+            Read the verified matches (`two_view_geometries`) or all (`matches`).
+            None reads the verified ones if there are any in the database.
+
+        Returns
+        -------
+        PairwiseMatches
+            Every match has the weight 1.
+
+        Warns
+        -----
+        NmfsyncWarning
+            If rows were dropped: repeated ones, and all but the first of those
+            that match a feature twice in one image.
+
+        Raises
+        ------
+        NmfsyncError
+            If the file is missing, no COLMAP database or damaged, or matches
+            name images or keypoints that do not exist.
+        """
+        from nmfsync.exchange import read_colmap
+
+        return read_colmap(path, verified)
+
+    @classmethod
+    def from_hloc(cls, matches_path: Path | str, features_path: Path | str) -> "PairwiseMatches":
+        """Read matches and features as hloc stores them. Needs `pip install 'nmfsync[hloc]'`.
+
+        Images are those of the file of features, in order of name. All keys that
+        hloc has used for pairs are known (`a/b`, `a_b`, both orders). Indices
+        stored with 16 bits are restored where that is possible.
+
+        Parameters
+        ----------
+        matches_path, features_path : Path or str
+
+        Returns
+        -------
+        PairwiseMatches
+            Weights are `matching_scores0` where there are any, else 1.
+
+        Warns
+        -----
+        NmfsyncWarning
+            If the scores are not in (0, 1] and so all weights are 1, or if
+            matches were dropped: repeated ones, and all but the best of those
+            that match a feature twice in one image.
+
+        Raises
+        ------
+        NmfsyncError
+            If a file is missing or damaged, matches name images or keypoints that
+            do not exist, or the names of two images differ in `/` and `-` only.
+        """
+        from nmfsync.exchange import read_hloc
+
+        return read_hloc(matches_path, features_path)
 
 
 class MultiMatching(_Features):

@@ -1,0 +1,211 @@
+"""What all formats share: where matches come from, checks, and the way to W and back."""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nmfsync.errors import NmfsyncError
+from nmfsync.matches import IntArray, Matches, PairwiseMatches
+
+# What SQLite keeps beside a database.
+SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where matches come from, so that a file like it can be written.
+
+    Attributes
+    ----------
+    path : Path
+        The file with the matches.
+    names : tuple of str, length k
+        Names of the images.
+    pairs : (n, 2) int array
+        The pairs of images that have matches there, as positions i < j in
+        `names`, in lexicographic order.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    pairs: IntArray
+
+    def xy(self) -> list[NDArray[np.float32]]:
+        """Positions of the features of every image, (n, 2) arrays.
+
+        Pixels, x to the right and y down; the centre of the top-left pixel is (0, 0).
+        """
+        raise NotImplementedError
+
+
+class Block(NamedTuple):
+    """The matches of images i and j: rows (n, 2) of their features, and weights (n,)."""
+
+    i: int
+    j: int
+    rows: IntArray
+    weights: NDArray[np.float64]
+
+
+def optional(module: str, extra: str) -> Any:
+    """Import an optional dependency, or say in one line how to get it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise NmfsyncError(f"{module} is needed for this: pip install 'nmfsync[{extra}]'") from None
+
+
+# In ------------------------------------------------------------------------------------
+
+
+def check_rows(path: Path, block: Block, names: Sequence[str], sizes: Sequence[int]) -> None:
+    """Raise NmfsyncError if a match names a feature that its image does not have."""
+    i, j, rows, _ = block
+    if i == j:
+        raise NmfsyncError(f"{path}: {names[i]} has matches with itself")
+    for column, image in enumerate((i, j)):
+        bad = (rows[:, column] < 0) | (rows[:, column] >= sizes[image])
+        if bad.any():
+            a, b = rows[np.argmax(bad)]
+            raise NmfsyncError(
+                f"{path}: match ({a}, {b}) of {names[i]} and {names[j]} is impossible: "
+                f"{names[image]} has {sizes[image]} features, counted from 0"
+            )
+
+
+def to_matches(
+    blocks: Iterable[Block], sizes: Sequence[int]
+) -> tuple[PairwiseMatches, IntArray, str]:
+    """Gather blocks in W, dropping rows until every block is a partial permutation.
+
+    Of the rows that compete for a feature the one with the largest weight
+    stays, then the one that comes first.
+
+    Parameters
+    ----------
+    blocks : iterable of Block
+        Any order; several of one pair of images count together.
+    sizes : sequence of int, length k
+
+    Returns
+    -------
+    matches : PairwiseMatches
+    pairs : (n, 2) int array
+        Pairs of images that have matches, i < j in lexicographic order.
+    dropped : str
+        How many rows were dropped and why; empty for none.
+    """
+    counts = np.asarray(sizes, dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    m, k = int(offsets[-1]), len(counts)
+    parts = [(b.rows + offsets[[b.i, b.j]], b.weights) for b in blocks if len(b.rows)]
+    ends = np.concatenate([np.empty((0, 2), np.int64), *(rows for rows, _ in parts)])
+    p, q = np.sort(ends, axis=1).T
+    weights = np.concatenate([np.empty(0), *(w for _, w in parts)])
+
+    order = np.argsort(-weights, kind="stable")
+    _, first = np.unique(p[order] * m + q[order], return_index=True)
+    single = order[np.sort(first)]
+    image_of = np.repeat(np.arange(k), counts)
+    keep = single[
+        _compatible(p[single] * k + image_of[q[single]], q[single] * k + image_of[p[single]])
+    ]
+    p, q, kept_weights = p[keep], q[keep], weights[keep]
+    W = sparse.coo_array((kept_weights, (p, q)), shape=(m, m))
+    pairs = np.unique(np.column_stack([image_of[p], image_of[q]]), axis=0).reshape(-1, 2)
+    return PairwiseMatches(W + W.T, counts), pairs, _dropped(len(ends), len(single), len(keep))
+
+
+def _compatible(a: IntArray, b: IntArray) -> IntArray:
+    """Places of the rows to keep, first come first served, so that no a and no b repeats."""
+    free = (np.bincount(_ranks(a))[_ranks(a)] == 1) & (np.bincount(_ranks(b))[_ranks(b)] == 1)
+    taken_a: set[int] = set()
+    taken_b: set[int] = set()
+    keep = free.copy()
+    contested = np.flatnonzero(~free)
+    for at, x, y in zip(
+        contested.tolist(), a[contested].tolist(), b[contested].tolist(), strict=True
+    ):
+        if x not in taken_a and y not in taken_b:
+            taken_a.add(x)
+            taken_b.add(y)
+            keep[at] = True
+    return np.flatnonzero(keep)
+
+
+def _ranks(values: IntArray) -> IntArray:
+    return np.unique(values, return_inverse=True)[1]
+
+
+def _dropped(rows: int, single: int, kept: int) -> str:
+    if rows == kept:
+        return ""
+    return (
+        f"{rows - kept:,} of {rows:,} rows of matches dropped: {rows - single:,} repeated, "
+        f"{single - kept:,} of features that have another match in the same image"
+    )
+
+
+# Out -----------------------------------------------------------------------------------
+
+
+def to_blocks(matches: Matches, pairs: IntArray | None = None) -> Iterator[Block]:
+    """Take W apart: one block for every pair of images i < j that has matches.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    pairs : (n, 2) int array, optional
+        Leave out matches between other pairs of images.
+    """
+    k, image_of, offsets = len(matches.sizes), matches.image_of, matches.offsets
+    W = sparse.triu(matches.W, k=1, format="coo")
+    p, q = W.row.astype(np.int64), W.col.astype(np.int64)
+    key = image_of[p] * k + image_of[q]
+    wanted = np.ones(len(key), dtype=bool)
+    if pairs is not None:
+        wanted = np.isin(key, pairs[:, 0] * k + pairs[:, 1])
+    order = np.flatnonzero(wanted)
+    order = order[np.lexsort((q[order], p[order], key[order]))]
+    for part in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+        if len(part):
+            i, j = divmod(int(key[part[0]]), k)
+            rows = np.column_stack([p[part] - offsets[i], q[part] - offsets[j]])
+            yield Block(i, j, rows, W.data[part])
+
+
+def check_target(path: Path, inputs: Iterable[Path], overwrite: bool) -> None:
+    """Raise NmfsyncError if `path` is an input, or exists and may not be overwritten."""
+    if any(path.resolve() == given.resolve() for given in inputs):
+        raise NmfsyncError(f"{path}: is the input itself; name another file")
+    if path.is_dir():
+        raise NmfsyncError(f"{path}: is a folder; name a file")
+    if path.exists() and not overwrite:
+        raise NmfsyncError(
+            f"{path}: exists already; name another file, or overwrite it (--force, overwrite=True)"
+        )
+
+
+@contextmanager
+def staging(path: Path) -> Iterator[Path]:
+    """Make a folder beside `path` to prepare files in; it is gone afterwards, come what may."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".", suffix=".part") as folder:
+        yield Path(folder)
+
+
+def put(made: Path, path: Path) -> None:
+    """Let a finished file take the place of `path` at once."""
+    # Changes pending beside a database would be applied to the one that replaces it.
+    for ending in SIDE_FILES:
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    os.replace(made, path)
