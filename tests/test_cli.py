@@ -13,6 +13,7 @@ from PIL import Image
 
 from colmap_scenes import map_images, write_database
 from nmfsync import PairwiseMatches, synchronise, synthetic
+from nmfsync.verification import verify
 
 QUICK = ("--methods", "nmfsync", "--features", "60")
 
@@ -335,7 +336,11 @@ def test_synchronise_a_colmap_database(nmfsync_command, colmap_file):
     was, now = (M.W.astype(bool) for M in (matches, result))
     m = was.shape[0]
     total, after, kept = ((W.nnz - m) // 2 for W in (was, now, was.multiply(now)))
-    assert f"{kept:,} kept, {total - kept:,} removed, {after - kept:,} added" in outcome.out
+    assert after > kept
+    assert f"{kept:,} kept, {total - kept:,} removed, 0 added" in outcome.out
+    assert f"{after - kept:,} more matches, which link features through others" in outcome.out
+    written = PairwiseMatches.from_colmap("new/database.sync.db", verified=False).W.astype(bool)
+    assert (written != was.multiply(now)).nnz == 0
     assert "6 images, 1,920 features, 15 pairs of images with matches" in outcome.out
     assert "COLMAP's verification keeps" in outcome.out
 
@@ -392,6 +397,7 @@ def test_synchronise_matches_of_hloc(nmfsync_command):
     )
     assert outcome.code == 0, outcome.err
     assert "6 kept, 0 removed, 0 added" in outcome.out
+    assert "not in the file" not in outcome.out
     assert Path("tracks.csv").read_text().splitlines()[1:4] == [
         "0,a.jpg,0,0.000,0.250", "0,b/c.jpg,0,1.000,0.250", "0,d.jpg,0,2.000,0.250"
     ]  # fmt: skip
@@ -441,7 +447,7 @@ def test_synchronise_leaves_nothing_half_written(
         raise fault
 
     monkeypatch.setattr(f"nmfsync.cli.{where}", fail)
-    outcome = nmfsync_command("synchronise", colmap_file, "-o", "out.db", "--no-verify")
+    outcome = nmfsync_command("synchronise", colmap_file, "-o", "out.db")
     if fault is KeyboardInterrupt:
         assert_one_line(outcome, "Interrupted; nothing was written", code=130)
     else:
@@ -455,17 +461,147 @@ def test_synchronise_says_what_was_dropped(nmfsync_command, colmap_file):
     database.delete_matches(1, 2)
     database.write_matches(1, 2, np.array([[n, 0] for n in range(50)], np.uint32))
     database.close()
-    outcome = nmfsync_command("synchronise", colmap_file, "-o", "out.db", "--no-verify")
+    outcome = nmfsync_command("synchronise", colmap_file, "-o", "out.db")
     assert_one_line(outcome, "Warning: database.db: 49 of 4,250 rows of matches dropped", code=0)
     assert "49 of 4,250 rows" in Path("out.report.html").read_text()
-    assert "COLMAP's verification" not in outcome.out
 
 
-def test_synchronise_between_images_that_had_no_matches(nmfsync_command):
-    pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
-    write_database("database.db", pairs=[(0, 1), (1, 2)], wrong=0)
-    few = nmfsync_command("synchronise", "database.db", "-o", "few/out.db")
-    assert "between images that had none and are not in the file" in few.out
-    assert "of 2 pairs" in few.out
-    more = nmfsync_command("synchronise", "database.db", "-o", "more/out.db", "--all-pairs")
-    assert "of 3 pairs" in more.out
+def test_synchronise_with_added_matches(nmfsync_command):
+    """All 300 points are in images 0, 1 and 2, but 20 are not matched between 0 and 1."""
+    pycolmap = pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
+    write_database("database.db", pairs=[(0, 2), (1, 2), (2, 3)], wrong=0)
+    database = pycolmap.Database.open("database.db")
+    database.write_matches(1, 2, np.column_stack([np.arange(20, 300)] * 2).astype(np.uint32))
+    database.close()
+    cases = [  # added, left out, pairs of images
+        ((), 0, 620, 4),
+        (("--added", "none"), 0, 620, 4),
+        (("--added", "matched"), 20, 600, 4),
+        (("--added", "all"), 620, 0, 6),
+    ]
+    for n, (options, added, left, pairs) in enumerate(cases):
+        outcome = nmfsync_command("synchronise", "database.db", "-o", f"{n}/out.db",
+                                  "--method", "unionfind", *options)  # fmt: skip
+        assert outcome.code == 0, outcome.err
+        assert f"1,180 kept, 0 removed, {added} added" in outcome.out
+        assert (f"{left} more matches, which link features" in outcome.out) == bool(left)
+        elsewhere = "600 of the matches added are between images that had none."
+        assert (elsewhere in outcome.out) == (elsewhere in report(n)) == (pairs == 6)
+        assert f"of {pairs} pairs." in outcome.out
+        assert f"added {added}.</p>" in report(n)
+        written = PairwiseMatches.from_colmap(f"{n}/out.db", verified=False)
+        assert (written.W.nnz - written.W.shape[0]) // 2 == 1180 + added
+    assert len({Path(f"{n}/tracks.csv").read_bytes() for n in range(4)}) == 1
+
+
+def report(folder):
+    return Path(str(folder), "out.report.html").read_text()
+
+
+@pytest.mark.parametrize("file", ["database.db", "matches.npz"])
+def test_synchronise_checks_added_before_it_starts(
+    nmfsync_command, colmap_file, matches_file, monkeypatch, file
+):
+    monkeypatch.setattr("nmfsync.cli.synchronise", None)
+    outcome = nmfsync_command("synchronise", file, "-o", f"out{Path(file).suffix}",
+                              "--added", "some")  # fmt: skip
+    assert_one_line(outcome, "added matches: must be none, matched, all, not 'some'")
+    assert left_in() == ["database.db", "matches.npz"]
+
+
+def test_synchronise_verifies_a_colmap_database(nmfsync_command):
+    """Its raw matches are taken, though COLMAP verified one pair."""
+    pycolmap = pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
+    write_database("database.db", wrong=0.4)
+    database = pycolmap.Database.open("database.db")
+    geometry = pycolmap.TwoViewGeometry()
+    geometry.config, geometry.F = pycolmap.TwoViewGeometryConfiguration.UNCALIBRATED, np.eye(3)
+    geometry.inlier_matches = np.column_stack([np.arange(30)] * 2).astype(np.uint32)
+    database.write_two_view_geometry(1, 2, geometry)
+    database.close()
+    outcome = nmfsync_command("synchronise", "database.db", "-o", "new/out.db",
+                              "--verify", "fundamental")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    assert "15 pairs of images with matches" in outcome.out
+    assert "COLMAP's verification" not in outcome.out  # there is none
+
+    raw = PairwiseMatches.from_colmap("database.db", verified=False)
+    verified = verify(raw, raw.source.xy(), progress=False)
+    result = synchronise(verified)
+    total = (raw.W.nnz - raw.W.shape[0]) // 2
+    expected = verified.W.astype(bool).multiply(result.W.astype(bool))
+    kept = (expected.nnz - expected.shape[0]) // 2
+    assert f"{kept:,} kept, {total - kept:,} removed, 0 added" in outcome.out
+    for table in (False, True):
+        written = PairwiseMatches.from_colmap("new/out.db", verified=table)
+        assert (written.W.astype(bool) != expected).nnz == 0
+    before, after = share_of_right_matches(raw), share_of_right_matches(written)
+    assert before == pytest.approx(0.6, abs=0.02)
+    assert after > 0.99
+    # Verifying does more than leave to synchronise what is wrong.
+    assert (synchronise(raw).W.astype(bool).multiply(raw.W.astype(bool)) != expected).nnz > 0
+    (model,) = map_images("new/out.db", "new")
+    assert model.num_reg_images() == 6
+    assert model.compute_mean_reprojection_error() < 0.5
+
+
+def share_of_right_matches(matches):
+    """Tell right matches by the number of the features, which is the same in all views."""
+    p, q = matches.W.tocoo().coords
+    feature = np.arange(len(matches.image_of)) - matches.offsets[matches.image_of]
+    return (feature[p] == feature[q])[p != q].mean()
+
+
+@pytest.fixture
+def hloc_files() -> list[str]:
+    """Two images from one place: 40 matches of the same position, and 20 of any."""
+    h5py = pytest.importorskip("h5py", reason="needs pip install 'nmfsync[hloc]'")
+    rng = np.random.default_rng(0)
+    xy = rng.uniform(0, 600, (60, 2)).astype(np.float32)
+    with h5py.File("features.h5", "w") as file:
+        for name in ("a.jpg", "b.jpg"):
+            file[f"{name}/keypoints"] = xy
+    with h5py.File("matches.h5", "w") as file:
+        second = np.append(np.arange(40), np.roll(np.arange(40, 60), 7))
+        file["a.jpg/b.jpg/matches0"] = second.astype(np.int32)
+    return ["matches.h5", "--features", "features.h5"]
+
+
+@pytest.mark.parametrize("model", ["fundamental", "homography"])
+def test_synchronise_verifies_matches_of_hloc(nmfsync_command, hloc_files, model):
+    matched = {}
+    for name, options in (("as-is", ()), ("verified", ("--verify", model))):
+        outcome = nmfsync_command("synchronise", *hloc_files, "-o", f"{name}/out.h5", *options)
+        assert outcome.code == 0, outcome.err
+        written = PairwiseMatches.from_hloc(f"{name}/out.h5", "features.h5")
+        p, q = written.W[:60, 60:].tocoo().coords
+        matched[name] = dict(zip(p.tolist(), q.tolist(), strict=True))
+    assert len(matched["as-is"]) == 60
+    right = {n: n for n in range(40)}
+    assert right.items() <= matched["verified"].items()
+    assert len(matched["verified"]) < 45  # chance puts some near their epipolar lines
+    matches = PairwiseMatches.from_hloc("matches.h5", "features.h5")
+    expected = verify(matches, matches.source.xy(), model, progress=False)
+    assert (written.W.astype(bool) != expected.W.astype(bool)).nnz == 0
+
+
+def test_synchronise_if_nothing_passes_the_verification(nmfsync_command, hloc_files):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("matches.h5", "r+") as file:
+        file["a.jpg/b.jpg/matches0"][:] = np.random.default_rng(1).permutation(60)
+    outcome = nmfsync_command("synchronise", *hloc_files, "-o", "out.h5", "--verify", "homography")
+    assert_one_line(outcome, "Warning: no pair of images passed the verification", code=0)
+    assert "0 kept, 60 removed, 0 added" in outcome.out
+
+
+def test_synchronise_names_what_is_wrong_with_verify(nmfsync_command, hloc_files, matches_file):
+    before = left_in()
+    cases = [
+        ([matches_file, "-o", "out.npz", "--verify", "fundamental"], "--verify needs positions"),
+        ([*hloc_files, "-o", "out.h5", "--verify", "essential"],
+         "unknown model 'essential'; there are fundamental, homography"),
+    ]  # fmt: skip
+    for arguments, message in cases:
+        assert_one_line(nmfsync_command("synchronise", *arguments), message)
+        assert left_in() == before

@@ -14,7 +14,15 @@ from scipy import sparse
 
 import nmfsync
 from colmap_scenes import EXTRA, POINTS, map_images, write_database
-from nmfsync import MultiMatching, NmfsyncError, NmfsyncWarning, PairwiseMatches, synchronise
+from nmfsync import (
+    MultiMatching,
+    NmfsyncError,
+    NmfsyncWarning,
+    PairwiseMatches,
+    synchronise,
+    verification,
+)
+from nmfsync.report.plots import track_counts
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
 
@@ -71,6 +79,18 @@ def matches_between(matches, i, j):
     return sorted(zip(block.row.tolist(), block.col.tolist(), strict=True))
 
 
+def matched_images(matches):
+    """Pairs of images that have matches."""
+    p, q = sparse.triu(matches.W, 1).tocoo().coords
+    image = matches.image_of
+    return sorted(set(zip(image[p].tolist(), image[q].tolist(), strict=True)))
+
+
+def links(W):
+    p, q = sparse.triu(W, 1).tocoo().coords
+    return set(zip(p.tolist(), q.tolist(), strict=True))
+
+
 # In ------------------------------------------------------------------------------------
 
 
@@ -85,7 +105,7 @@ def test_reads_what_pycolmap_wrote(tmp_path, columns):
     assert matches.sizes.tolist() == [N, N, 0, N]
     assert matches.source.names == tuple(names)
     assert matches.source.ids == tuple(ids)
-    assert matches.source.pairs.tolist() == [[0, 1], [1, 3]]
+    assert matched_images(matches) == [(0, 1), (1, 3)]
     stored = rows_of(path)
     assert sorted(stored) == [pair(3, 7), pair(7, 40)]
     assert matches_between(matches, 1, 3) == sorted(map(tuple, stored[pair(7, 40)]))
@@ -180,7 +200,7 @@ def test_pending_changes_are_read_and_copied(tmp_path):
         matches = PairwiseMatches.from_colmap(path)
         matches.to_colmap(tmp_path / "out.db")
         assert (path.read_bytes(), (tmp_path / "d.db-wal").read_bytes()) == before
-    assert matches.source.pairs.tolist() == [[0, 1]]
+    assert matched_images(matches) == [(0, 1)]
     assert list(rows_of(tmp_path / "out.db")) == [pair(1, 2)]
     assert sql(tmp_path / "out.db", "SELECT DISTINCT prior_focal_length FROM cameras") == [(1,)]
 
@@ -248,10 +268,13 @@ def test_result_of_every_kind_can_be_written(database, tmp_path):
     matches = PairwiseMatches.from_colmap(database)
     result = synchronise(matches, "matcheig", universe_size=N)
     assert not result.cycle_consistent
-    result.to_colmap(tmp_path / "out.db", verify=False)
-    again = PairwiseMatches.from_colmap(tmp_path / "out.db")
-    assert again.source.table == "two_view_geometries"
-    assert (result.W.astype(bool) != again.W).nnz == 0
+    for added in ("all", "none"):
+        out = tmp_path / f"{added}.db"
+        result.to_colmap(out, verify=False, added=added)
+        again = PairwiseMatches.from_colmap(out)
+        assert again.source.table == "two_view_geometries"
+        expected = links(result.W) if added == "all" else links(result.W) & links(matches.W)
+        assert links(again.W) == expected
 
 
 def test_unverified_geometries_suit_the_mapper(database, tmp_path):
@@ -271,14 +294,124 @@ def test_unverified_geometries_suit_the_mapper(database, tmp_path):
     assert any(blob for row in sql(tmp_path / "b.db", query) for blob in row[2:])
 
 
-def test_matches_between_new_pairs_are_left_out_unless_asked_for(tmp_path):
+def test_added_matches_are_left_out_unless_asked_for(tmp_path):
     path = tmp_path / "d.db"
-    write_database(path, pairs=[(0, 1), (1, 2), (2, 3)], wrong=0)
-    result = synchronise(PairwiseMatches.from_colmap(path), "unionfind")
-    result.to_colmap(tmp_path / "few.db", verify=False)
-    assert list(rows_of(tmp_path / "few.db")) == [pair(1, 2), pair(2, 3), pair(3, 4)]
-    result.to_colmap(tmp_path / "all.db", verify=False, only_matched_pairs=False)
-    assert len(rows_of(tmp_path / "all.db")) == 6
+    write_database(path, pairs=[(0, 1), (1, 2), (2, 3), (0, 2)], wrong=0)
+    # Point 7 is seen in images 0 and 2, too, but only through image 1.
+    set_rows(path, pair(1, 3), [(n, n) for n in range(POINTS) if n != 7])
+    matches = PairwiseMatches.from_colmap(path)
+    result = synchronise(matches, "unionfind")
+    written = {}
+    for added in ("none", "matched", "all"):
+        out = tmp_path / f"{added}.db"
+        result.to_colmap(out, verify=False, added=added)
+        written[added] = rows_of(out)
+        assert rows_of(out) == rows_of(out, "two_view_geometries")
+    given = rows_of(path)
+    everything = [[n, n] for n in range(POINTS)]
+    assert written["none"] == given
+    assert written["matched"] == given | {pair(1, 3): everything}
+    new = [pair(1, 4), pair(2, 4)]
+    assert written["all"] == given | dict.fromkeys([pair(1, 3), *new], everything)
+    result.to_colmap(tmp_path / "default.db", verify=False)
+    assert rows_of(tmp_path / "default.db") == given
+    with pytest.raises(NmfsyncError, match="must be none, matched, all, not 'some'"):
+        result.to_colmap(tmp_path / "some.db", added="some")
+    assert not (tmp_path / "some.db").exists()
+
+
+def test_what_is_written_by_default_was_given_and_is_consistent(tmp_path):
+    path = tmp_path / "d.db"
+    write_database(path, wrong=0.3)
+    matches = PairwiseMatches.from_colmap(path)
+    assert track_counts(matches).lost > 0
+    result = synchronise(matches)
+    result.to_colmap(tmp_path / "out.db", verify=False)
+    again = PairwiseMatches.from_colmap(tmp_path / "out.db")
+    assert links(again.W) == links(result.W) & links(matches.W)
+    assert links(again.W) < links(matches.W)
+    assert links(result.W) - links(matches.W)  # or nothing is left out
+    assert track_counts(again).lost == 0
+
+
+def test_results_remember_what_they_were_made_from(database):
+    matches = PairwiseMatches.from_colmap(database)
+    assert matches.given is None
+    for method in ("clustersync", "matcheig", lambda M, *_: MultiMatching(range(6 * N), M.sizes)):
+        result = synchronise(matches, method)
+        assert result.given is matches
+        assert result.source is matches.source
+    nothing = PairwiseMatches(np.empty((0, 0)), [0, 0])
+    assert synchronise(nothing).given is nothing
+    assert matches.given is None
+
+
+def geometries(path):
+    query = "SELECT pair_id, config, E, F, H, qvec, tvec FROM two_view_geometries WHERE rows > 0"
+    return sql(path, query + " ORDER BY pair_id")
+
+
+@pytest.fixture
+def colmap_calls(monkeypatch):
+    """Count how often COLMAP verifies."""
+    calls, original = [], pycolmap.geometric_verification
+
+    def counted(*args, **options):
+        calls.append(args)
+        original(*args, **options)
+
+    monkeypatch.setattr(pycolmap, "geometric_verification", counted)
+    return calls
+
+
+def test_raw_matches_are_verified_by_colmap(database, tmp_path, colmap_calls):
+    out = tmp_path / "out.db"
+    matches = PairwiseMatches.from_colmap(database)
+    assert matches.source.unverified
+    matches.to_colmap(out)
+    assert len(colmap_calls) == 1
+    kept = rows_of(out, "two_view_geometries")
+    assert kept.keys() == rows_of(out).keys()
+    assert all(len(kept[p]) < len(rows) for p, rows in rows_of(out).items())
+
+
+def test_verified_matches_keep_their_geometries(database, tmp_path, colmap_calls):
+    first, second = tmp_path / "first.db", tmp_path / "second.db"
+    PairwiseMatches.from_colmap(database).to_colmap(first)
+    matches = PairwiseMatches.from_colmap(first)
+    assert not matches.source.unverified
+    result = synchronise(matches)
+    result.to_colmap(second)
+    assert len(colmap_calls) == 1  # of the first
+    assert geometries(second) == geometries(first)
+    assert any(blob for row in geometries(first) for blob in row[2:])
+    assert rows_of(second, "two_view_geometries") == rows_of(second)
+    assert links(PairwiseMatches.from_colmap(second).W) == links(result.W) & links(matches.W)
+    # Read as unverified on purpose, they are verified.
+    raw = PairwiseMatches.from_colmap(first, verified=False)
+    assert raw.source.unverified
+    raw.to_colmap(second, overwrite=True)
+    assert len(colmap_calls) == 2
+
+
+def test_matches_that_we_verified_are_written_as_they_are(database, tmp_path, colmap_calls):
+    matches = PairwiseMatches.from_colmap(database)
+    verified = verification.verify(matches, matches.source.xy(), progress=False)
+    assert 0 < len(links(verified.W)) < len(links(matches.W))
+    assert not verified.source.unverified
+    verified.to_colmap(tmp_path / "verified.db")
+    result = synchronise(verified.unweighted())
+    result.to_colmap(tmp_path / "result.db")
+    assert colmap_calls == []
+    for name, expected in (
+        ("verified.db", links(verified.W)),
+        ("result.db", links(result.W) & links(verified.W)),
+    ):
+        out = tmp_path / name
+        assert rows_of(out) == rows_of(out, "two_view_geometries")
+        assert links(PairwiseMatches.from_colmap(out, verified=True).W) == expected
+    verified.to_colmap(tmp_path / "both.db", verify=True)
+    assert len(colmap_calls) == 1
 
 
 def test_same_bits_every_time(database, tmp_path):

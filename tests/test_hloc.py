@@ -83,7 +83,6 @@ def test_reads_what_hloc_writes(files, tmp_path):
     matches = PairwiseMatches.from_hloc(*files)
     assert matches.sizes.tolist() == [5, 4, 6]
     assert matches.source.names == NAMES
-    assert matches.source.pairs.tolist() == [[0, 1], [0, 2]]
     assert block(matches, 0, 1) == [(0, 0, 0.5), (2, 3, 0.25)]
     assert block(matches, 0, 2) == [(0, 4, 0.75), (4, 1, 1.0)]
     assert block(matches, 1, 2) == []
@@ -146,7 +145,8 @@ def test_indices_that_int16_cannot_restore(tmp_path):
     with pytest.raises(NmfsyncError, match=r"a\.jpg and b\.jpg have 16 bits, too few"):
         PairwiseMatches.from_hloc(tmp_path / "m.h5", tmp_path / "f.h5")
     write_matches(tmp_path / "m.h5", {"a.jpg/b.jpg": ([0, 1], None)}, np.int32)
-    assert len(PairwiseMatches.from_hloc(tmp_path / "m.h5", tmp_path / "f.h5").source.pairs) == 1
+    matches = PairwiseMatches.from_hloc(tmp_path / "m.h5", tmp_path / "f.h5")
+    assert block(matches, 0, 1) == [(0, 0, 1.0), (1, 1, 1.0)]
 
 
 def test_the_best_of_several_matches_stays(files):
@@ -246,20 +246,30 @@ def test_other_matches_keep_scores_and_keys(files, tmp_path):
     universe[[0, 5, 13]] = 0
     universe[[1, 8]] = 1
     result = MultiMatching(universe, matches.sizes)
-    result.source = matches.source
-    result.to_hloc(tmp_path / "out.h5")
-    assert content(tmp_path / "out.h5") == {
+    result.source, result.given = matches.source, matches
+    result.to_hloc(tmp_path / "none.h5")
+    assert content(tmp_path / "none.h5") == {
+        "a.jpg/b.jpg/matches0": [0, -1, -1, -1, -1],
+        "a.jpg/b.jpg/matching_scores0": [0.5, 0, 0, 0, 0],
+        "sub-c.jpg/a.jpg/matches0": [-1, -1, -1, -1, 0, -1],
+        "sub-c.jpg/a.jpg/matching_scores0": [0, 0, 0, 0, 0.75, 0],
+    }
+    result.to_hloc(tmp_path / "matched.h5", added="matched")
+    assert content(tmp_path / "matched.h5") == {
         "a.jpg/b.jpg/matches0": [0, 3, -1, -1, -1],
         "a.jpg/b.jpg/matching_scores0": [0.5, 1, 0, 0, 0],
         "sub-c.jpg/a.jpg/matches0": [-1, -1, -1, -1, 0, -1],
         "sub-c.jpg/a.jpg/matching_scores0": [0, 0, 0, 0, 0.75, 0],
     }
-    result.to_hloc(tmp_path / "all.h5", only_matched_pairs=False)
+    result.to_hloc(tmp_path / "all.h5", added="all")
     more = content(tmp_path / "all.h5")
     assert more["b.jpg/sub-c.jpg/matches0"] == [4, -1, -1, -1]
     assert more["b.jpg/sub-c.jpg/matching_scores0"] == [1, 0, 0, 0]
     again = PairwiseMatches.from_hloc(tmp_path / "all.h5", files[1])
     assert (again.W.astype(bool) != result.W.astype(bool)).nnz == 0
+    with pytest.raises(NmfsyncError, match="must be none, matched, all, not 'some'"):
+        result.to_hloc(tmp_path / "some.h5", added="some")
+    assert not (tmp_path / "some.h5").exists()
 
 
 def test_pairs_that_lose_all_matches_stay(files, tmp_path):
@@ -282,7 +292,7 @@ def test_without_scores_none_are_written(tmp_path):
     assert content(tmp_path / "out.h5") == content(tmp_path / "m.h5")
     write_matches(tmp_path / "m.h5", {"b.jpg_sub-c.jpg": ([0, 1, -1, -1], None)}, mode="a")
     result = synchronise(PairwiseMatches.from_hloc(tmp_path / "m.h5", tmp_path / "f.h5"))
-    result.to_hloc(tmp_path / "all.h5", only_matched_pairs=False)
+    result.to_hloc(tmp_path / "all.h5", added="all")
     assert content(tmp_path / "all.h5")["a.jpg/sub-c.jpg/matches0"] == [0, -1, -1, -1, 1]
     assert not [key for key in content(tmp_path / "all.h5") if "scores" in key]
 

@@ -14,19 +14,17 @@ from scipy import sparse
 from nmfsync import verification
 from nmfsync.engine import engine
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features import Features
+from nmfsync.exchange import Source
 from nmfsync.matches import PairwiseMatches
+from nmfsync.synchronisation import synchronise
 from nmfsync.verification import MODELS, verify, verify_pair
 
 SIZE = np.array([768, 512])
 K = np.array([[700.0, 0, 383.5], [0, 700, 255.5], [0, 0, 1]])
 
 
-def features(xy):
-    n = len(xy)
-    zeros = np.zeros(n, np.float32)
-    xy = np.asarray(xy, np.float32).reshape(n, 2)
-    return Features(xy, np.zeros((n, 128), np.uint8), zeros, zeros, tuple(SIZE.tolist()), n, n)
+def positions(xy):
+    return np.asarray(xy, np.float32).reshape(len(xy), 2)
 
 
 def cross(t):
@@ -84,12 +82,12 @@ def problem(rng, k=4, right=40, wrong=30, pairs=None):
         for n in range(len(a)):
             entries.append((i, count[i] + n, j, count[j] + n))
             truth[entries[-1]] = there and n < right
-        for image, positions in ((i, a), (j, b)):
-            xy[image].append(positions)
-            count[image] += len(positions)
+        for image, seen in ((i, a), (j, b)):
+            xy[image].append(seen)
+            count[image] += len(seen)
     order = [rng.permutation(n) for n in count]
     place = [np.argsort(o) for o in order]
-    collection = [features(np.concatenate(p)[o]) for p, o in zip(xy, order, strict=True)]
+    collection = [positions(np.concatenate(p)[o]) for p, o in zip(xy, order, strict=True)]
     start = np.cumsum([0, *count])
     numbered = {
         (int(start[i] + place[i][p]), int(start[j] + place[j][q])): right
@@ -274,7 +272,7 @@ def test_verify_is_verify_pair_for_every_pair(monkeypatch):
         for j, (c, d) in enumerate(pairwise(matches.offsets)):
             if i < j:
                 p, q = np.nonzero(W[a:b, c:d])
-                kept = verify_pair(collection[i].xy[p], collection[j].xy[q])
+                kept = verify_pair(collection[i][p], collection[j][q])
                 expected |= {
                     (int(a + x), int(c + y)) for x, y in zip(p[kept], q[kept], strict=True)
                 }
@@ -293,10 +291,27 @@ def test_weights_stay_and_w_is_symmetric():
 
 def test_input_is_not_changed():
     matches, collection, _ = problem(np.random.default_rng(11), k=3)
-    before = agreement(matches.W), [f.xy.copy() for f in collection]
+    before = agreement(matches.W), [f.copy() for f in collection]
     verify(matches, collection, progress=False)
     assert agreement(matches.W) == before[0]
-    assert all(np.array_equal(f.xy, xy) for f, xy in zip(collection, before[1], strict=True))
+    assert all(np.array_equal(f, xy) for f, xy in zip(collection, before[1], strict=True))
+
+
+def test_source_is_handed_on_as_verified():
+    matches, collection, _ = problem(np.random.default_rng(17), k=3)
+    assert verify(matches, collection, progress=False).source is None
+    matches.source = Source(Path("somewhere"), ("a", "b", "c"))
+    source = verify(matches, collection, progress=False).source
+    assert (source.path, source.names) == (Path("somewhere"), ("a", "b", "c"))
+    assert source.verified
+    assert not matches.source.verified
+
+
+def test_verified_results_remember_what_they_were_made_from():
+    matches, collection, _ = problem(np.random.default_rng(18), k=3)
+    result = synchronise(matches, "matcheig")
+    assert verify(result, collection, progress=False).given is matches
+    assert verify(matches, collection, progress=False).given is None
 
 
 def test_images_without_features_or_matches():
@@ -305,14 +320,14 @@ def test_images_without_features_or_matches():
     nothing = np.empty((0, 2))
     sizes = [0, 40, 0, 3, 40, 0]
     matches = matches_of([(n, 43 + n) for n in range(40)], sizes, rng)
-    collection = [features(xy) for xy in (nothing, xy1, nothing, xy1[:3], xy2, nothing)]
+    collection = [positions(xy) for xy in (nothing, xy1, nothing, xy1[:3], xy2, nothing)]
     assert len(kept_pairs(verify(matches, collection, progress=False))) > 38
 
 
 @pytest.mark.parametrize("size", [0, 30])
 def test_warns_if_nothing_is_left(size):
     rng = np.random.default_rng(13)
-    collection = [features(rng.uniform(0, SIZE, (size, 2))) for _ in range(3)]
+    collection = [positions(rng.uniform(0, SIZE, (size, 2))) for _ in range(3)]
     matches = matches_of([(n, size + n) for n in range(size)], [size] * 3, rng)
     with pytest.warns(NmfsyncWarning, match="no pair of images passed"):
         verified = verify(matches, collection, progress=False)
@@ -325,12 +340,12 @@ def test_errors():
     with pytest.raises(NmfsyncError, match="unknown model 'affine'; there are fundamental, homo"):
         verify(matches, collection, "affine")
     with pytest.raises(NmfsyncError, match="unknown model 'affine'"):
-        verify(PairwiseMatches(np.eye(1), [1]), [features([(0, 0)])], "affine")
+        verify(PairwiseMatches(np.eye(1), [1]), [positions([(0, 0)])], "affine")
     with pytest.raises(NmfsyncError, match="unknown model 'affine'"):
-        verify_pair(collection[0].xy, collection[0].xy, "affine")
+        verify_pair(collection[0], collection[0], "affine")
     with pytest.raises(NmfsyncError, match="features of 2 images, but matches of 3"):
         verify(matches, collection[:2])
-    shorter = features(collection[1].xy[1:])
+    shorter = positions(collection[1][1:])
     with pytest.raises(NmfsyncError, match="image 1 has 139 features, but 140 in the matches"):
         verify(matches, [collection[0], shorter, collection[2]])
 

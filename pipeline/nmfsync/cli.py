@@ -22,16 +22,17 @@ from nmfsync.engine import ENGINES
 from nmfsync.engine import engine as use_engine
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.evaluation import MethodEvaluation, SceneEvaluation
-from nmfsync.exchange.colmap import count_verified
-from nmfsync.exchange.files import COLMAP, HLOC, NPZ, Format, format_of, read_matches
+from nmfsync.exchange.colmap import ColmapSource, count_verified
+from nmfsync.exchange.files import COLMAP, HLOC, NPZ, format_of, read_matches
 from nmfsync.exchange.report import Change, compare, write_change_report, write_source_tracks
-from nmfsync.exchange.source import check_target, put, staging
-from nmfsync.matches import MultiMatching
+from nmfsync.exchange.source import check_added, check_target, choose, put, staging
+from nmfsync.matches import Matches, MultiMatching, PairwiseMatches
 from nmfsync.report import write_dataset_report
 from nmfsync.report.study import write_study_report
 from nmfsync.run import UNWEIGHTED, Settings, run_scene, steps
 from nmfsync.study import STUDIES, run_study
 from nmfsync.synchronisation import METHODS, synchronise
+from nmfsync.verification import verify as verify_matches
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -450,20 +451,22 @@ def synchronise_file(
     ] = None,
     seed: Seed = 0,
     verify: Annotated[
-        bool,
+        str | None,
         typer.Option(
-            "--verify/--no-verify",
-            help="Let COLMAP verify the matches of its database, or write them as verified "
-            "as they are.",
+            help="First keep only matches of two images that agree with one fundamental matrix "
+            "(fundamental) or homography (homography). Otherwise those that COLMAP verified are "
+            "taken, or all.",
+            metavar="MODEL",
         ),
-    ] = True,
-    only_matched_pairs: Annotated[
-        bool,
+    ] = None,
+    added: Annotated[
+        str,
         typer.Option(
-            "--only-matched-pairs/--all-pairs",
-            help="Leave out, or keep, matches between images that had none (COLMAP and hloc).",
+            help="Which matches that were not in MATCHES to write: none; matched, those of images "
+            "that had matches; or all (COLMAP and hloc).",
+            metavar="CHOICE",
         ),
-    ] = True,
+    ] = "none",
     force: Annotated[bool, typer.Option("--force", help="Overwrite what exists.")] = False,
 ) -> None:
     """Make your own pairwise matches consistent.
@@ -478,22 +481,25 @@ def synchronise_file(
     tracks, report = out.with_name("tracks.csv"), out.with_name(f"{out.stem}.report.html")
     for path in (out, tracks, report):
         check_target(path, [file, *([features] if features else [])], force)
+    check_added(added)
     try:
         # Everything is made aside and put in place at the end.
         with _warnings_as_lines() as warned, staging(out) as folder:
-            matches = read_matches(file, features)
-            given = matches.unweighted() if method in UNWEIGHTED else matches
+            matches = read_matches(file, features, verified=False if verify else None)
+            given = _verified(matches, verify)
+            given = given.unweighted() if method in UNWEIGHTED else given
             size = _universe_size(universe)
             result = synchronise(given, method, size, theta, seed, progress=True)
-            change = compare(matches, result)
+            written = result if kind is NPZ else choose(result, added)
+            change = compare(matches, written)
             made = folder / out.name
             if kind is COLMAP:
-                result.to_colmap(made, verify, only_matched_pairs)
+                written.to_colmap(made, added="all")
             elif kind is HLOC:
-                result.to_hloc(made, only_matched_pairs)
+                written.to_hloc(made, added="all")
             else:
-                result.save(made)
-            remarks = _remarks(kind, made, change, verify, only_matched_pairs)
+                written.save(made)
+            remarks = _remarks(result, written, change, made)
             texts = [str(warning.message) for warning in warned]
             write_change_report(
                 folder / report.name, (file.name, out.name), method, change, remarks, texts
@@ -512,17 +518,26 @@ def synchronise_file(
     typer.echo(f"Report: {report}")
 
 
-def _remarks(
-    kind: Format, made: Path, change: Change, verify: bool, only_matched_pairs: bool
-) -> list[str]:
-    """Say what the figures of a change do not: what is in the file, and what is not."""
+def _verified(matches: PairwiseMatches, model: str | None) -> PairwiseMatches:
+    if model is None:
+        return matches
+    if matches.source is None:
+        raise NmfsyncError("--verify needs positions, which an .npz file of matches has not")
+    return verify_matches(matches, matches.source.xy(), model)
+
+
+def _remarks(result: Matches, written: Matches, change: Change, made: Path) -> list[str]:
+    """Say what the figures of a change do not."""
     remarks = []
-    if change.elsewhere and kind is not NPZ:
-        left = " and are not in the file" if only_matched_pairs else ""
+    if left := (result.W.nnz - written.W.nnz) // 2:
         remarks.append(
-            f"{change.elsewhere:,} of the matches added are between images that had none{left}."
+            f"{left:,} more matches, which link features through others, are not in the file."
         )
-    if kind is COLMAP and verify:
+    if change.elsewhere:
+        remarks.append(
+            f"{change.elsewhere:,} of the matches added are between images that had none."
+        )
+    if isinstance(result.source, ColmapSource) and result.source.unverified:
         matches, pairs = count_verified(made)
         remarks.append(f"COLMAP's verification keeps {matches:,} matches of {pairs:,} pairs.")
     return remarks

@@ -29,6 +29,8 @@ class _Features:
     # The file of another program that they come from. `synchronise` hands it on;
     # `save` does not keep it.
     source: "Source | None" = None
+    # What a result of `synchronise` was made from.
+    given: "PairwiseMatches | None" = None
 
     @property
     def offsets(self) -> IntArray:
@@ -52,8 +54,8 @@ class _Features:
     def to_colmap(
         self,
         path: Path | str,
-        verify: bool = True,
-        only_matched_pairs: bool = True,
+        verify: bool | None = None,
+        added: str = "none",
         overwrite: bool = False,
     ) -> None:
         """Write the COLMAP database that they come from, with these matches in place of its own.
@@ -64,15 +66,17 @@ class _Features:
         Parameters
         ----------
         path : Path or str
-        verify : bool
+        verify : bool, optional
             Let COLMAP verify the matches, with a fixed seed, which makes the
             two-view geometries that its mappers read. Otherwise these hold the
             matches as they are: with the geometry of the original where it has
             one, else without any, as CALIBRATED if the focal lengths of both
             cameras are known there and UNCALIBRATED if not. `mapper` can do with
-            that, `global_mapper` cannot do without the geometry.
-        only_matched_pairs : bool
-            Leave out matches between images that had none in the original.
+            that, `global_mapper` cannot do without the geometry. None: only if they
+            have not been verified yet, by COLMAP or by `verification.verify`.
+        added : str
+            Which of the matches that synchronising added to write: "none",
+            those between images that are "matched" already, or "all".
         overwrite : bool
             Replace `path` if it exists.
 
@@ -84,11 +88,9 @@ class _Features:
         """
         from nmfsync.exchange import write_colmap
 
-        write_colmap(self, path, verify, only_matched_pairs, overwrite)  # type: ignore[arg-type]
+        write_colmap(self, path, verify, added, overwrite)  # type: ignore[arg-type]
 
-    def to_hloc(
-        self, path: Path | str, only_matched_pairs: bool = True, overwrite: bool = False
-    ) -> None:
+    def to_hloc(self, path: Path | str, added: str = "none", overwrite: bool = False) -> None:
         """Write the hloc file that they come from, with these matches in place of its own.
 
         Pairs keep their keys, new ones get hloc's present kind; a pair without
@@ -98,8 +100,8 @@ class _Features:
         Parameters
         ----------
         path : Path or str
-        only_matched_pairs : bool
-            Leave out matches between images that had none in the original.
+        added : str
+            As for `to_colmap`.
         overwrite : bool
             Replace `path` if it exists.
 
@@ -111,7 +113,7 @@ class _Features:
         """
         from nmfsync.exchange import write_hloc
 
-        write_hloc(self, path, only_matched_pairs, overwrite)  # type: ignore[arg-type]
+        write_hloc(self, path, added, overwrite)  # type: ignore[arg-type]
 
 
 class PairwiseMatches(_Features):
@@ -152,7 +154,7 @@ class PairwiseMatches(_Features):
         W = self.W.copy()
         W.data[:] = 1.0
         matches = PairwiseMatches(W, self.sizes)
-        matches.source = self.source
+        matches.source, matches.given = self.source, self.given
         return matches
 
     def arrays(self) -> dict[str, Any]:

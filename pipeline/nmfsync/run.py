@@ -148,7 +148,7 @@ def run_scene(
     Writes `evaluation.json`, `report.html`, `tracks.csv` and the pictures to
     `<out>/<data set>/<scene>/`. Finished stages are kept in its folder
     `stages`, and are used again as long as images, settings and libraries stay
-    the same.
+    the same; of features and matches, those of every image and pair of images.
 
     Parameters
     ----------
@@ -409,7 +409,8 @@ def _match(
         warnings.warn("no two images have a match", NmfsyncWarning, stacklevel=2)
     elif settings.verify:
         cache = folder / "verified"
-        matches = verify(matches, features, settings.verify, progress=bars, cache=cache)
+        xy = [f.xy for f in features]
+        matches = verify(matches, xy, settings.verify, progress=bars, cache=cache)
     return matches
 
 
@@ -456,14 +457,15 @@ def _write(
         temporary.write_text(json.dumps(evaluation.to_dict(), indent=1), encoding="utf-8")
     consistent = [r for r in results.values() if isinstance(r, MultiMatching)]
     if consistent:
-        write_tracks(folder / "tracks.csv", consistent[0], scene.names, features)
+        xy = [f.xy for f in features]
+        write_tracks(folder / "tracks.csv", consistent[0], scene.names, xy)
     else:
         (folder / "tracks.csv").unlink(missing_ok=True)  # of a run with other methods
     write_scene_report(folder, scene, features, results, errors, evaluation)
 
 
 def write_tracks(
-    path: Path | str, result: MultiMatching, names: Sequence[str], features: Sequence[Features]
+    path: Path | str, result: MultiMatching, names: Sequence[str], xy: Sequence[NDArray]
 ) -> None:
     """Write tracks to a CSV file: one row for every feature of every track.
 
@@ -473,9 +475,9 @@ def write_tracks(
     result : MultiMatching
     names : sequence of str
         Those of the images.
-    features : sequence of Features
-        Their positions are written in pixels, the centre of the top-left pixel
-        at (0, 0).
+    xy : sequence of (n, 2) arrays
+        Positions of the features of every image in pixels, the centre of the
+        top-left pixel at (0, 0).
     """
     with (
         atomic_write(path) as temporary,
@@ -485,5 +487,5 @@ def write_tracks(
         table.writerow(["track", "image", "feature", "x", "y"])
         for number, track in enumerate(result.tracks()):
             for image, feature in track.tolist():
-                x, y = features[image].xy[feature]
+                x, y = xy[image][feature]
                 table.writerow([number, names[image], feature, f"{x:.3f}", f"{y:.3f}"])

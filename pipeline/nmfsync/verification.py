@@ -8,6 +8,7 @@ OpenCV's framework USAC has it; COLMAP verifies pairs of images in the same spir
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,6 @@ from scipy import sparse
 from nmfsync.cache import PairCache, digest
 from nmfsync.engine import stream
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features import Features
 from nmfsync.matches import IntArray, PairwiseMatches
 from nmfsync.progress import bar
 from nmfsync.stages import made_by
@@ -61,7 +61,7 @@ _CHUNK = 64  # pairs of images a task: some tenths of a second, and little to se
 
 def verify(
     matches: PairwiseMatches,
-    features: Sequence[Features],
+    xy: Sequence[FloatArray],
     model: str = "fundamental",
     progress: bool = True,
     *,
@@ -74,8 +74,8 @@ def verify(
     Parameters
     ----------
     matches : PairwiseMatches
-    features : sequence of Features
-        Those of every image, in the order of the matches.
+    xy : sequence of (n, 2) float32 arrays
+        Positions of the features of every image, in pixels.
     model : str
         "fundamental" for any scene; "homography" for a plane, or a camera that
         turns without moving.
@@ -100,14 +100,14 @@ def verify(
         If there is no such model, or features and matches do not belong together.
     """
     _find(model)
-    _check_sizes(features, matches)
+    _check_sizes(xy, matches)
     p, q, weights, cuts = _by_pair(matches)
     image = matches.image_of[np.column_stack([p, q])[cuts[:-1]]]
     matched = np.column_stack([p, q]) - matches.offsets[np.repeat(image, np.diff(cuts), axis=0)]
     pairs = dict(
         zip(map(tuple, image.tolist()), np.split(matched, cuts[1:-1]), strict=False)
     )  # no pair has one part
-    found = _inliers(pairs, features, model, cache, progress)
+    found = _inliers(pairs, xy, model, cache, progress)
     agree = np.concatenate([np.empty(0, bool), *(found[pair] for pair in pairs)])
     if not agree.any():
         warnings.warn("no pair of images passed the verification", NmfsyncWarning, stacklevel=2)
@@ -115,7 +115,10 @@ def verify(
     W = sparse.csr_array(
         (np.append(weights, weights), (np.append(p, q), np.append(q, p))), shape=matches.W.shape
     )
-    return PairwiseMatches(W, matches.sizes)
+    verified = PairwiseMatches(W, matches.sizes)
+    verified.source = matches.source and replace(matches.source, verified=True)
+    verified.given = matches.given
+    return verified
 
 
 def verify_pair(xy1: FloatArray, xy2: FloatArray, model: str = "fundamental") -> BoolArray:
@@ -169,14 +172,14 @@ def _find(model: str) -> Model:
     return MODELS[model]
 
 
-def _check_sizes(features: Sequence[Features], matches: PairwiseMatches) -> None:
-    if len(features) != len(matches.sizes):
-        raise NmfsyncError(
-            f"features of {len(features)} images, but matches of {len(matches.sizes)}"
-        )
-    for i, (f, size) in enumerate(zip(features, matches.sizes, strict=True)):
-        if len(f) != size:
-            raise NmfsyncError(f"image {i} has {len(f)} features, but {size} in the matches")
+def _check_sizes(xy: Sequence[FloatArray], matches: PairwiseMatches) -> None:
+    if len(xy) != len(matches.sizes):
+        raise NmfsyncError(f"features of {len(xy)} images, but matches of {len(matches.sizes)}")
+    for i, (positions, size) in enumerate(zip(xy, matches.sizes, strict=True)):
+        if len(positions) != size:
+            raise NmfsyncError(
+                f"image {i} has {len(positions)} features, but {size} in the matches"
+            )
 
 
 def _by_pair(
@@ -197,14 +200,16 @@ def _by_pair(
 
 def _inliers(
     pairs: Mapping[Pair, IntArray],
-    features: Sequence[Features],
+    xy: Sequence[FloatArray],
     model: str,
     cache: Path | None,
     progress: bool,
 ) -> dict[Pair, BoolArray]:
     """Which matches of every pair, (n, 2) features of either image, agree with one geometry."""
     code = made_by()
-    store = PairCache(cache, [digest(code, model, f.xy) for f in features]) if cache else None
+    store = (
+        PairCache(cache, [digest(code, model, positions) for positions in xy]) if cache else None
+    )
     found: dict[Pair, BoolArray] = {}
     if store:
         for i, group in groupby(pairs, key=lambda pair: pair[0]):
@@ -216,8 +221,7 @@ def _inliers(
     missing = [pair for pair in pairs if pair not in found]
     chunks = [missing[n : n + _CHUNK] for n in range(0, len(missing), _CHUNK)]
     tasks = (
-        (tuple(_positions(features, pair, pairs[pair]) for pair in chunk), model)
-        for chunk in chunks
+        (tuple(_positions(xy, pair, pairs[pair]) for pair in chunk), model) for chunk in chunks
     )
     with bar(len(pairs), "Verifying", "pair", progress, len(found)) as shown:
         for chunk, result in zip(chunks, stream(_verify_chunk, tasks), strict=True):
@@ -234,9 +238,9 @@ def _inliers(
 
 
 def _positions(
-    features: Sequence[Features], pair: Pair, matched: IntArray
+    xy: Sequence[FloatArray], pair: Pair, matched: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    xy1, xy2 = (features[image].xy[place] for image, place in zip(pair, matched.T, strict=True))
+    xy1, xy2 = (xy[image][place] for image, place in zip(pair, matched.T, strict=True))
     return xy1, xy2
 
 

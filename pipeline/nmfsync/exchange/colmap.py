@@ -21,6 +21,7 @@ from nmfsync.exchange.source import (
     Source,
     check_rows,
     check_target,
+    choose,
     optional,
     put,
     staging,
@@ -52,6 +53,11 @@ class ColmapSource(Source):
     ids: tuple[int, ...]
     table: str
 
+    @property
+    def unverified(self) -> bool:
+        """Whether nobody has verified the matches yet."""
+        return self.table == RAW and not self.verified
+
     def xy(self) -> list[NDArray[np.float32]]:
         """Positions in pixels as `Source.xy` says: those stored, less COLMAP's half pixel."""
         query = (
@@ -76,10 +82,10 @@ def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatch
         ids, names, sizes = _images(database, path)
         table = _table(database, path, verified)
         blocks = list(_blocks(database, path, table, ids, names, sizes))
-    matches, pairs, dropped = to_matches(blocks, sizes)
+    matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
-    matches.source = ColmapSource(path, names, pairs, ids, table)
+    matches.source = ColmapSource(path, names, ids, table)
     return matches
 
 
@@ -167,8 +173,8 @@ def _blocks(
 def write_colmap(
     matches: Matches,
     path: Path | str,
-    verify: bool = True,
-    only_matched_pairs: bool = True,
+    verify: bool | None = None,
+    added: str = "none",
     overwrite: bool = False,
 ) -> None:
     """Write the database that the matches come from with these; see `PairwiseMatches.to_colmap`."""
@@ -178,7 +184,9 @@ def write_colmap(
     path = Path(path)
     check_target(path, [source.path], overwrite)
     pycolmap = optional("pycolmap", "colmap")
-    blocks = to_blocks(matches, source.pairs if only_matched_pairs else None)
+    if verify is None:
+        verify = source.unverified
+    blocks = to_blocks(choose(matches, added))
     with staging(path) as folder:
         copy = folder / "database.db"
         _copy(source, matches.sizes.tolist(), copy)

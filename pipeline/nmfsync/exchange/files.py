@@ -41,8 +41,12 @@ def format_of(path: Path) -> Format:
     )
 
 
-def read_matches(path: Path, features: Path | None = None) -> PairwiseMatches:
+def read_matches(
+    path: Path, features: Path | None = None, verified: bool | None = None
+) -> PairwiseMatches:
     """Read a file of any format; that of hloc needs its file of features, the others none.
+
+    `verified` is for a COLMAP database, see `PairwiseMatches.from_colmap`.
 
     Raises
     ------
@@ -54,7 +58,7 @@ def read_matches(path: Path, features: Path | None = None) -> PairwiseMatches:
         need = "needs" if kind is HLOC else "needs no"
         raise NmfsyncError(f"{path}: {kind.name} of matches {need} --features")
     if kind is COLMAP:
-        return PairwiseMatches.from_colmap(path)
+        return PairwiseMatches.from_colmap(path, verified)
     if features is not None:
         return PairwiseMatches.from_hloc(path, features)
     return PairwiseMatches.load(path)

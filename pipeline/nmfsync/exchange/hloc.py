@@ -23,6 +23,7 @@ from nmfsync.exchange.source import (
     Source,
     check_rows,
     check_target,
+    choose,
     optional,
     put,
     staging,
@@ -69,10 +70,10 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
         text = f"{path}: scores are not in (0, 1] and so are no weights: every match gets 1"
         warnings.warn(text, NmfsyncWarning, stacklevel=3)
         blocks = [b._replace(weights=np.ones(len(b.rows))) for b in blocks]
-    matches, pairs, dropped = to_matches(blocks, sizes)
+    matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
-    matches.source = HlocSource(path, names, pairs, features)
+    matches.source = HlocSource(path, names, features)
     return matches
 
 
@@ -182,10 +183,7 @@ def _dataset(path: Path, group: Any, name: str) -> NDArray:
 
 
 def write_hloc(
-    matches: Matches,
-    path: Path | str,
-    only_matched_pairs: bool = True,
-    overwrite: bool = False,
+    matches: Matches, path: Path | str, added: str = "none", overwrite: bool = False
 ) -> None:
     """Write the file that the matches come from with these; see `PairwiseMatches.to_hloc`."""
     source = matches.source
@@ -198,7 +196,7 @@ def write_hloc(
         raise NmfsyncError(
             f"{source.features}: its images or keypoints are not those of these matches (any more)"
         )
-    blocks = to_blocks(matches, source.pairs if only_matched_pairs else None)
+    blocks = to_blocks(choose(matches, added))
     with staging(path) as folder:
         copy = folder / "matches.h5"
         shutil.copyfile(source.path, copy)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,6 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nmfsync.exchange.source import Source
-from nmfsync.features import Features
 from nmfsync.matches import Matches, MultiMatching, PairwiseMatches
 from nmfsync.report.html import Picture, count, decimal, environment, write_bytes
 from nmfsync.report.plots import TrackCounts, lengths_figure, style_of, to_png, track_counts
@@ -160,12 +158,6 @@ def write_change_report(
     write_bytes(path, html.encode())
 
 
-class _Positions(NamedTuple):
-    """As much of `Features` as a table of tracks shows."""
-
-    xy: NDArray[np.float32]
-
-
 def write_source_tracks(path: Path, result: MultiMatching, source: Source | None) -> None:
     """Write tracks as `write_tracks` does, with names and positions from where the matches were.
 
@@ -184,4 +176,4 @@ def write_source_tracks(path: Path, result: MultiMatching, source: Source | None
         xy = [np.full((n, 2), np.nan, np.float32) for n in result.sizes]
     else:
         names, xy = source.names, source.xy()
-    write_tracks(path, result, names, cast(list[Features], [_Positions(a) for a in xy]))
+    write_tracks(path, result, names, xy)

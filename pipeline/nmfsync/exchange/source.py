@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,8 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.matches import IntArray, Matches, PairwiseMatches
+
+ADDED = ("none", "matched", "all")
 
 # What SQLite keeps beside a database.
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -30,14 +32,13 @@ class Source:
         The file with the matches.
     names : tuple of str, length k
         Names of the images.
-    pairs : (n, 2) int array
-        The pairs of images that have matches there, as positions i < j in
-        `names`, in lexicographic order.
+    verified : bool
+        The matches were verified since (`verification.verify`).
     """
 
     path: Path
     names: tuple[str, ...]
-    pairs: IntArray
+    verified: bool = field(default=False, kw_only=True)
 
     def xy(self) -> list[NDArray[np.float32]]:
         """Positions of the features of every image, (n, 2) arrays.
@@ -82,9 +83,7 @@ def check_rows(path: Path, block: Block, names: Sequence[str], sizes: Sequence[i
             )
 
 
-def to_matches(
-    blocks: Iterable[Block], sizes: Sequence[int]
-) -> tuple[PairwiseMatches, IntArray, str]:
+def to_matches(blocks: Iterable[Block], sizes: Sequence[int]) -> tuple[PairwiseMatches, str]:
     """Gather blocks in W, dropping rows until every block is a partial permutation.
 
     Of the rows that compete for a feature the one with the largest weight
@@ -99,8 +98,6 @@ def to_matches(
     Returns
     -------
     matches : PairwiseMatches
-    pairs : (n, 2) int array
-        Pairs of images that have matches, i < j in lexicographic order.
     dropped : str
         How many rows were dropped and why; empty for none.
     """
@@ -121,8 +118,7 @@ def to_matches(
     ]
     p, q, kept_weights = p[keep], q[keep], weights[keep]
     W = sparse.coo_array((kept_weights, (p, q)), shape=(m, m))
-    pairs = np.unique(np.column_stack([image_of[p], image_of[q]]), axis=0).reshape(-1, 2)
-    return PairwiseMatches(W + W.T, counts), pairs, _dropped(len(ends), len(single), len(keep))
+    return PairwiseMatches(W + W.T, counts), _dropped(len(ends), len(single), len(keep))
 
 
 def _compatible(a: IntArray, b: IntArray) -> IntArray:
@@ -158,24 +154,57 @@ def _dropped(rows: int, single: int, kept: int) -> str:
 # Out -----------------------------------------------------------------------------------
 
 
-def to_blocks(matches: Matches, pairs: IntArray | None = None) -> Iterator[Block]:
-    """Take W apart: one block for every pair of images i < j that has matches.
+def choose(matches: Matches, added: str) -> Matches:
+    """Leave out matches that synchronising added.
+
+    What links two features through others need not be within a pixel of right,
+    and mappers follow such links by themselves; so added matches make cameras
+    worse (see docs/mapping.md).
 
     Parameters
     ----------
     matches : PairwiseMatches or MultiMatching
-    pairs : (n, 2) int array, optional
-        Leave out matches between other pairs of images.
+        Without `given`, which says what they were made from, they stay as they are.
+    added : str
+        "none" keeps the matches that were given, "matched" also others between images
+        that had matches, "all" everything.
+
+    Raises
+    ------
+    NmfsyncError
+        If `added` is none of these.
     """
+    check_added(added)
+    if added == "all" or matches.given is None:
+        return matches
+    W = matches.W.tocoo()
+    p, q = W.coords
+    k, image_of = len(matches.sizes), matches.image_of
+    was = matches.given.W.tocoo()
+    if added == "none":
+        m = W.shape[0]
+        keep = np.isin(p.astype(np.int64) * m + q, was.row.astype(np.int64) * m + was.col)
+    else:
+        keep = np.isin(image_of[p] * k + image_of[q], image_of[was.row] * k + image_of[was.col])
+    kept = sparse.csr_array((W.data[keep], (p[keep], q[keep])), shape=W.shape)
+    chosen = PairwiseMatches(kept, matches.sizes)
+    chosen.source, chosen.given = matches.source, matches.given
+    return chosen
+
+
+def check_added(added: str) -> None:
+    """Raise NmfsyncError if `choose` does not know such a choice."""
+    if added not in ADDED:
+        raise NmfsyncError(f"added matches: must be {', '.join(ADDED)}, not {added!r}")
+
+
+def to_blocks(matches: Matches) -> Iterator[Block]:
+    """Take W apart: one block for every pair of images i < j that has matches."""
     k, image_of, offsets = len(matches.sizes), matches.image_of, matches.offsets
     W = sparse.triu(matches.W, k=1, format="coo")
     p, q = W.row.astype(np.int64), W.col.astype(np.int64)
     key = image_of[p] * k + image_of[q]
-    wanted = np.ones(len(key), dtype=bool)
-    if pairs is not None:
-        wanted = np.isin(key, pairs[:, 0] * k + pairs[:, 1])
-    order = np.flatnonzero(wanted)
-    order = order[np.lexsort((q[order], p[order], key[order]))]
+    order = np.lexsort((q, p, key))
     for part in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
         if len(part):
             i, j = divmod(int(key[part[0]]), k)

@@ -127,7 +127,7 @@ def synchronise(
     d = resolve_universe_size(universe_size, matches.sizes)
     if matches.W.shape[0] == 0:
         empty = MultiMatching([], matches.sizes)
-        empty.source = matches.source
+        empty.source, empty.given = matches.source, matches
         return empty
     with threadpool_limits(1, user_api="blas"), showing(progress):
         result = solve(matches, d, resolve_theta(method, theta), seed, **options)
@@ -135,7 +135,7 @@ def synchronise(
         raise NmfsyncError(
             f"{_name(method)} must return a MultiMatching or PairwiseMatches of the same images"
         )
-    result.source = matches.source
+    result.source, result.given = matches.source, matches
     return result
 
 
