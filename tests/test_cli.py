@@ -352,7 +352,7 @@ def test_synchronise_a_colmap_database(nmfsync_command, colmap_file):
     assert lines[2] == f"0,view{image}.jpg,{feature},{x:.3f},{y:.3f}"
 
     page = Path("new/database.sync.report.html").read_text()
-    for text in (f"kept {kept:,} of the {total:,} matches of database.db", "inconsistent tracks",
+    for text in (f"Of the {total:,} matches of database.db, {kept:,} were kept", "inconsistent tracks",
                  "data:image/png;base64,"):  # fmt: skip
         assert text in page
     assert 'src="http' not in page
@@ -488,7 +488,7 @@ def test_synchronise_with_added_matches(nmfsync_command):
         elsewhere = "600 of the matches added are between images that had none."
         assert (elsewhere in outcome.out) == (elsewhere in report(n)) == (pairs == 6)
         assert f"of {pairs} pairs." in outcome.out
-        assert f"added {added}.</p>" in report(n)
+        assert f"; {added} were added." in report(n)
         written = PairwiseMatches.from_colmap(f"{n}/out.db", verified=False)
         assert (written.W.nnz - written.W.shape[0]) // 2 == 1180 + added
     assert len({Path(f"{n}/tracks.csv").read_bytes() for n in range(4)}) == 1
