@@ -30,6 +30,7 @@ from nmfsync.matches import (
     matches_from_arrays,
 )
 from nmfsync.matching import match
+from nmfsync.nearest import LENGTH, mutual_nearest, prepare
 from nmfsync.pairs import select_pairs
 from nmfsync.reconstruction import (
     DepthQuality,
@@ -279,6 +280,7 @@ def _match_images(
         settings.distance,
         settings.verify,
     )
+    _compile_matching()
     matches, records["input"] = run_stage(
         folder / "matches.npz",
         key,
@@ -435,6 +437,12 @@ def _synchronise(
         lambda result: result.arrays(),
         matches_from_arrays,
     )
+
+
+@cache
+def _compile_matching() -> None:
+    one = prepare([np.ones((1, LENGTH), np.uint8)])
+    mutual_nearest(one, one, np.zeros((1, 2), np.int64))
 
 
 @cache

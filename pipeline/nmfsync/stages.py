@@ -33,7 +33,7 @@ class Record:
     Attributes
     ----------
     seconds : float
-        Wall time.
+        Wall time. That of matches is for the pairs that no earlier run had kept.
     peak_memory_mb : float
         Memory that Python and NumPy had allocated at the peak, beyond what was
         there before (10⁶ bytes).
