@@ -3,9 +3,12 @@
 import operator
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
+import cv2
 import numpy as np
 import pytest
 
@@ -79,6 +82,44 @@ def test_who_stops_early_hears_nothing(recwarn):
     assert next(results) == 1
     results.close()
     assert not recwarn.list
+
+
+def test_no_thread_works_on_when_the_results_are_closed():
+    inside, started = [], []
+
+    def work(n):
+        started.append(n)
+        inside.append(n)
+        time.sleep(0.05)
+        inside.remove(n)
+        return n
+
+    results = stream(work, ((n,) for n in range(500)))
+    assert next(results) == 0
+    results.close()
+    assert inside == []
+    count = len(started)
+    time.sleep(0.2)
+    assert len(started) == count < 100
+
+
+def test_ctrl_c_while_threads_are_in_opencv(photographs, tmp_path):
+    """The program ends with its one line, and not with an abort of the C++ library."""
+    images = tmp_path / "images"
+    images.mkdir()
+    large = cv2.resize(cv2.imread(str(photographs / "view0.png")), (2200, 2000))
+    for n in range(12):
+        cv2.imwrite(str(images / f"{n}.png"), large + np.uint8(n))
+    command = [sys.executable, "-m", "nmfsync", "run", "images", "--methods", "unionfind"]
+    features = tmp_path / "outputs/images/images/stages/features"
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
+        while run.poll() is None and not list(features.glob("*.npz")):
+            time.sleep(0.02)
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert errors == "Interrupted; the same command continues after the last finished step\n"
+    assert 0 < len(list(features.glob("*.npz"))) < 12
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
+from threading import Condition
 from typing import Any, TypeVar
 
 import joblib
@@ -117,9 +118,10 @@ def stream(
     result
         What the function returned.
     """
-    calls = (joblib.delayed(function)(*task) for task in tasks)
     options = {"n_jobs": thread_count(), "prefer": "threads", "batch_size": 1}
     backend, _ = get_active_backend(prefer="threads")
+    watched = _Watched(function) if getattr(backend, "uses_threads", False) else None
+    calls = (joblib.delayed(watched or function)(*task) for task in tasks)
     if not backend.supports_return_generator:  # Ray's
         while batch := list(islice(calls, _BATCH)):
             yield from joblib.Parallel(**options)(batch)
@@ -132,3 +134,35 @@ def stream(
         with warnings.catch_warnings():  # about work that nobody waits for any more
             warnings.simplefilter("ignore", UserWarning)
             results.close()
+        if watched:
+            watched.stop()
+
+
+class _Watched:
+    """A function that threads call, which can be stopped: then no thread is inside any more.
+
+    joblib leaves its threads where they are when it is interrupted. One that is
+    still in OpenCV when Python ends would bring the program down.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._inside, self._stopped = 0, False
+        self._changed = Condition()
+
+    def __call__(self, *task: Any) -> Any:
+        with self._changed:
+            if self._stopped:
+                return None
+            self._inside += 1
+        try:
+            return self._function(*task)
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.wait_for(lambda: self._inside == 0)
