@@ -1,5 +1,6 @@
 """Where work is done: threads, processes or a cluster, all through joblib's interface."""
 
+import socket
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -65,11 +66,15 @@ def engine(name: str = "threads", address: str | None = None) -> Iterator[None]:
 @contextmanager
 def _dask(address: str | None) -> Iterator[None]:
     from distributed import Client
+    from distributed.comm import get_address_host_port
 
     if address is None:
         raise NmfsyncError("engine dask needs the address of a scheduler, for instance "
                            "tcp://127.0.0.1:8786")  # fmt: skip
     try:
+        # Asked before there is a client: one that failed would close itself at any later time,
+        # and wait for ever if another one is starting then.
+        socket.create_connection(get_address_host_port(address), TIMEOUT).close()
         client = Client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise NmfsyncError(f"no Dask scheduler answers at {address} ({error})") from None
