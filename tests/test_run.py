@@ -245,9 +245,8 @@ def test_images_of_a_file_of_pairs_are_named_from_their_folder(photographs, tmp_
     chosen = [("left/view0.png", "right/view0.png"), ("right/view1.png", "left/view1.png")]
     (tmp_path / "pairs.txt").write_text("".join(f"{a} {b}\n" for a, b in chosen))
     settings = Settings(methods=("unionfind",), features=60, pairs=str(tmp_path / "pairs.txt"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nmfsync.pairs.warnings.warn", lambda *a, **k: None)  # not connected
-        evaluation = run_scene(tmp_path / "images", settings, tmp_path / "out")
+    evaluation = run_scene(tmp_path / "images", settings, tmp_path / "out")
+    assert any("split the images into 4 parts" in text for text in evaluation.warnings)
     assert evaluation.methods["input"].matchings == 120  # both are equal images
     with next((tmp_path / "out").rglob("tracks.csv")).open(newline="") as file:
         names = {row["image"] for row in csv.DictReader(file)}

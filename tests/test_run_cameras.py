@@ -1,6 +1,7 @@
 """Scenes with cameras: which truth a run finds, and that it says so."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,16 @@ def test_depths_are_made_from_the_images_where_there_are_no_others(folder, tmp_p
         assert (out / name).is_file()
     again = run_scene(folder, QUICK, tmp_path / "out")  # from the stored depths
     assert again.methods["input"].fcm == evaluation.methods["input"].fcm
+
+
+def test_other_matches_of_the_same_features_keep_the_depths(folder, tmp_path, monkeypatch):
+    run_scene(folder, QUICK, tmp_path)
+    for name in ("reconstruct_depths", "held_out_quality"):
+        monkeypatch.setattr(run, name, None)
+    for change in ({"ratio": 0.9}, {"verify": "fundamental"}, {"pairs": "sequential:2"}):
+        run_scene(folder, replace(QUICK, **change), tmp_path)
+    with pytest.raises(TypeError):  # other features need depths of their own
+        run_scene(folder, replace(QUICK, features=39), tmp_path)
 
 
 def test_quality_of_reconstructed_depths_is_measured_on_the_scene_itself(

@@ -64,6 +64,7 @@ class PairCache:
 
     def __init__(self, folder: Path, digests: Sequence[bytes]) -> None:
         self._folder, self._digests = folder, digests
+        self._held: dict[int, dict[int, NDArray]] = {}
 
     def get(self, i: int, others: Iterable[int]) -> list[NDArray | None]:
         """Return the results for image i and others; None where there is none."""
@@ -82,6 +83,15 @@ class PairCache:
                 "results": np.concatenate(list(row.values())),
             },
         )
+
+    def hold(self, i: int, j: int, result: NDArray) -> None:
+        """Keep the result for images i and j at the next `flush`."""
+        self._held.setdefault(i, {})[j] = result
+
+    def flush(self) -> None:
+        """Keep what is held; a file is written once for all results of its image."""
+        for i in list(self._held):
+            self.add(i, self._held.pop(i))
 
     def _path(self, i: int) -> Path:
         return self._folder / f"{self._digests[i].hex()}.npz"

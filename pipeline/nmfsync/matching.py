@@ -174,7 +174,6 @@ def match_pairs(
     sizes = np.array([len(d) for d in descriptors], dtype=np.int64)
     block = (np.cumsum(sizes) - 1) // _BLOCK
     missing = np.ones(len(pairs), bool)
-    new: dict[int, dict[int, Found]] = {}  # by left image, of those not yet in the cache
     for numbers, found in _known(store, pairs):
         missing[numbers] = False
         yield numbers, found
@@ -189,15 +188,16 @@ def match_pairs(
         try:
             at = 0
             for task, found in zip(tasks, results, strict=True):
-                if at != (at := block[pairs[task[0], 0]]):
-                    _keep(store, new)
                 if store:
+                    if at != (at := block[pairs[task[0], 0]]):
+                        store.flush()
                     for (i, j), matched in zip(pairs[task].tolist(), found, strict=True):
-                        new.setdefault(i, {})[j] = matched
+                        store.hold(i, j, matched)
                 shown.update(len(task))
                 yield task, found
         finally:
-            _keep(store, new)
+            if store:
+                store.flush()
 
 
 def _known(store: PairCache | None, pairs: IntArray) -> Iterator[tuple[IntArray, list[Found]]]:
@@ -210,14 +210,6 @@ def _known(store: PairCache | None, pairs: IntArray) -> Iterator[tuple[IntArray,
         found = [matched for matched in row if matched is not None]
         if found:
             yield numbers[[matched is not None for matched in row]], found
-
-
-def _keep(store: PairCache | None, new: dict[int, dict[int, Found]]) -> None:
-    """Move new results to the cache, if there is one."""
-    for i, found in new.items():
-        if store:
-            store.add(i, found)
-    new.clear()
 
 
 def _tasks(pairs: IntArray, missing: IntArray, block: IntArray, sizes: IntArray) -> list[IntArray]:

@@ -329,7 +329,9 @@ def _absorb(typing, products, row_norm, column_norms, by_row, by_column, row, bl
         for b in range(BLOCKS):
             product = _load(builder, products, _REGISTER * b, _INTS)
             norm = _load(builder, column_norms, _REGISTER * b, _FLOATS)
-            twice = builder.fmul(builder.sitofp(product, _FLOATS), ir.Constant(_FLOATS, [-2] * 16))
+            twice = builder.fmul(
+                builder.sitofp(product, _FLOATS), ir.Constant(_FLOATS, [-2] * LANES)
+            )
             d = builder.fadd(twice, builder.fadd(norm, row_norms))
             keep(nearer(state(by_column, b), d, rows), by_column, b)
             number = _everywhere(builder, builder.fadd(block, ir.Constant(_FLOAT, b)), _FLOATS)

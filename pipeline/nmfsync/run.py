@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync import synthetic
-from nmfsync.cache import digest
 from nmfsync.cameras import Camera
 from nmfsync.catalogue import datasets, load_scene
 from nmfsync.depths import DepthMaps, FeatureDepths, depth_maps_beside, mesh_beside, render_mesh
@@ -182,15 +181,15 @@ def run_scene(
     thetas = {method: _theta(scene, method, settings) for method in settings.methods}
     folder = Path(out) / scene.name
 
-    key, features, matches, records = _match_images(
+    keys, features, matches, records = _match_images(
         scene, settings, folder / "stages", step, bars=progress is not None
     )
     step("truth")
     scene, records["truth"] = _with_truth(
-        scene, features, matches, folder / "stages", key, bars=progress is not None
+        scene, features, matches, folder / "stages", keys.features, bars=progress is not None
     )
     quality, records["depth quality"] = _depth_quality(
-        scene, features, folder / "stages", key, bars=progress is not None
+        scene, features, folder / "stages", keys.features, bars=progress is not None
     )
     results: dict[str, Matches] = {"input": matches}
     left_out = []
@@ -203,7 +202,7 @@ def run_scene(
                 thetas[method],
                 settings,
                 folder / "stages",
-                key,
+                keys.matches,
                 bars=progress is not None,
             )
         except TooLargeError as error:
@@ -258,10 +257,17 @@ def _theta(scene: Scene, method: str, settings: Settings) -> float:
     return paper.get(scene.name.split("/")[0], DEFAULT_THETA)
 
 
+class _Keys(NamedTuple):
+    """Keys of all that the features, and the matches, depend on."""
+
+    features: str
+    matches: str
+
+
 def _match_images(
     scene: Scene, settings: Settings, folder: Path, step: Callable[[str], None], bars: bool
-) -> tuple[str, list[Features], PairwiseMatches, dict[str, Record]]:
-    """Features and matches, with the key of all that they depend on."""
+) -> tuple[_Keys, list[Features], PairwiseMatches, dict[str, Record]]:
+    """Features and matches, with their keys."""
     records = {}
     step("features")
     digests = [sha256_of(path) for path in scene.paths]
@@ -270,25 +276,20 @@ def _match_images(
         lambda: extract_all(scene.paths, *options, progress=bars, cache=folder / "features")
     )
     step("matches")
-    pairs = select_pairs(settings.pairs, features, scene.names, progress=bars)
-    key = key_of(
-        made_by(),
-        digests,
-        options,
-        digest(pairs).hex(),
-        settings.ratio,
-        settings.distance,
-        settings.verify,
+    pairs, records["pairs"] = measure(
+        lambda: select_pairs(settings.pairs, features, scene.names, progress=bars)
     )
-    _compile_matching()
+    key = key_of(made_by(), digests, options)
+    keys = _Keys(key, key_of(key, pairs, settings.ratio, settings.distance, settings.verify))
     matches, records["input"] = run_stage(
         folder / "matches.npz",
-        key,
+        keys.matches,
         lambda: _match(features, pairs, settings, folder, bars),
         PairwiseMatches.arrays,
         PairwiseMatches.from_arrays,
+        _compile_matching,
     )
-    return key, features, matches, records
+    return keys, features, matches, records
 
 
 def _with_truth(
@@ -428,14 +429,13 @@ def _synchronise(
     options = IMAGE_OPTIONS.get(method, {})
     told = (method, settings.universe, theta, settings.seed)
     given = matches.unweighted() if method in UNWEIGHTED else matches
-    if method in COMPILED:
-        _compile(method)
     return run_stage(
         folder / f"{method}.npz",
         key_of(key, told, options, source_digest(METHODS[method])),
         lambda: synchronise(given, *told, progress=bars, **options),
         lambda result: result.arrays(),
         matches_from_arrays,
+        lambda: _compile(method),
     )
 
 
@@ -448,6 +448,8 @@ def _compile_matching() -> None:
 @cache
 def _compile(method: str) -> None:
     """Let a method's kernels be compiled, so that this does not count as its time."""
+    if method not in COMPILED:
+        return
     W, _, sizes = synthetic.generate(k=3, d=4, rho=1.0, sigma=0.5)
     METHODS[method](PairwiseMatches(W, sizes), 4)
 

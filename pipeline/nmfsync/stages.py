@@ -1,6 +1,5 @@
 """Finished stages of a run, kept on disk so that the next run starts from the last one."""
 
-import hashlib
 import json
 import platform
 import sys
@@ -16,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nmfsync.cache import load, save
+from nmfsync.cache import digest, load, save
 from nmfsync.errors import NmfsyncWarning
 from nmfsync.files import sha256_of
 
@@ -46,8 +45,8 @@ class Record:
 
 
 def key_of(*parts: Any) -> str:
-    """SHA-256 of anything that JSON can hold: equal parts, equal key."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    """Digest of arrays and of anything that JSON can hold: equal parts, equal key."""
+    return digest(*parts).hex()
 
 
 @cache
@@ -81,6 +80,7 @@ def run_stage(
     compute: Callable[[], T],
     pack: Callable[[T], Arrays],
     unpack: Callable[[Arrays], T],
+    prepare: Callable[[], Any] = lambda: None,
 ) -> tuple[T, Record]:
     """Return a stage's result, from disk if it was written with the same key.
 
@@ -95,6 +95,8 @@ def run_stage(
         Makes the result.
     pack, unpack : callable
         Turn the result into named arrays, and back.
+    prepare : callable
+        Called before the result is made, and not counted in what that takes.
 
     Returns
     -------
@@ -106,6 +108,7 @@ def run_stage(
     if stored is not None:
         arrays, record = stored
         return unpack(arrays), record
+    prepare()
     result, record = measure(compute)
     text = json.dumps({"key": key, "record": asdict(record)})
     save(path, {"stage": np.array(text), **pack(result)})

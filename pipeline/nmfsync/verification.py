@@ -224,16 +224,20 @@ def _inliers(
         (tuple(_positions(xy, pair, pairs[pair]) for pair in chunk), model) for chunk in chunks
     )
     with bar(len(pairs), "Verifying", "pair", progress, len(found)) as shown:
-        for chunk, result in zip(chunks, stream(_verify_chunk, tasks), strict=True):
-            new: dict[int, dict[int, NDArray]] = {}
-            for pair, inliers in zip(chunk, result, strict=True):
-                found[pair] = inliers
-                kept = np.column_stack([pairs[pair], inliers]).astype(np.int32)
-                new.setdefault(pair[0], {})[pair[1]] = kept
-            for i, row in new.items():
-                if store:
-                    store.add(i, row)
-            shown.update(len(chunk))
+        try:
+            at = -1
+            for chunk, result in zip(chunks, stream(_verify_chunk, tasks), strict=True):
+                if store and at != (at := chunk[0][0]):
+                    store.flush()
+                for pair, inliers in zip(chunk, result, strict=True):
+                    found[pair] = inliers
+                    if store:
+                        kept = np.column_stack([pairs[pair], inliers]).astype(np.int32)
+                        store.hold(*pair, kept)
+                shown.update(len(chunk))
+        finally:
+            if store:
+                store.flush()
     return found
 
 
