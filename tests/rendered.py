@@ -13,7 +13,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from nmfsync.cameras import Camera
+from nmfsync.types.camera import Camera
 
 SIZE = (320, 240)
 # The board: its centre, unit vectors along its width and height, half width and half height.

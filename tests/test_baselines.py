@@ -14,13 +14,13 @@ from threadpoolctl import threadpool_limits
 import strategies
 from nmfsync import MultiMatching, NmfsyncWarning, PairwiseMatches, evaluation, synthetic
 from nmfsync.errors import TooLargeError
-from nmfsync.synchronisation import eigen
-from nmfsync.synchronisation.clear import _pivots, clear
-from nmfsync.synchronisation.unionfind import unionfind
+from nmfsync.synchronisation.baselines.clear import _pivots, clear
+from nmfsync.synchronisation.baselines.unionfind import unionfind
+from nmfsync.synchronisation.numerics import eigenpairs as eigen
 from real_data import real_data
 
 # By its full name: once registered, `clear` of the package may be the function.
-clear_module = import_module("nmfsync.synchronisation.clear")
+clear_module = import_module("nmfsync.synchronisation.baselines.clear")
 METHODS = [
     pytest.param(unionfind, {}, id="unionfind"),
     pytest.param(clear, {}, id="clear"),

@@ -10,13 +10,15 @@ import cv2
 import numpy as np
 import pytest
 
-from nmfsync import features as features_module
-from nmfsync import matching, verification
-from nmfsync.cache import PairCache, digest, load, save
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features import Features, extract_all
-from nmfsync.matches import PairwiseMatches
-from nmfsync.matching import match
+from nmfsync.features import extract as features_module
+from nmfsync.features.extract import extract_all
+from nmfsync.matching import match as matching
+from nmfsync.matching import verification
+from nmfsync.matching.match import match
+from nmfsync.runtime.cache import PairCache, digest, load, save
+from nmfsync.types.features import Features
+from nmfsync.types.matches import PairwiseMatches
 
 
 def random_features(rng, n):
@@ -49,13 +51,13 @@ def matched_pairs(monkeypatch):
 def extracted(monkeypatch):
     """Images that are looked at from here on."""
     images = []
-    original = features_module._extract
+    original = features_module.extract_with_faults
 
     def counted(image, *options):
         images.append(image.name)
         return original(image, *options)
 
-    monkeypatch.setattr(features_module, "_extract", counted)
+    monkeypatch.setattr(features_module, "extract_with_faults", counted)
     return images
 
 
@@ -159,7 +161,7 @@ def test_what_was_finished_before_an_error_is_kept(
         return counted(arguments)
 
     monkeypatch.setattr(matching, "_match_task", fails_late)
-    monkeypatch.setattr("nmfsync.engine.thread_count", lambda: 1)
+    monkeypatch.setattr("nmfsync.runtime.engine.thread_count", lambda: 1)
     with pytest.raises(KeyboardInterrupt):
         match(collection, cache=tmp_path)
     assert len(matched_pairs) == 7
@@ -172,7 +174,8 @@ def test_what_was_finished_before_an_error_is_kept(
 def test_a_killed_run_leaves_whole_entries_only(collection, tmp_path):
     """Kill a process that writes; what it leaves is read without loss."""
     code = (
-        "import sys; from pathlib import Path; import numpy as np; from nmfsync.cache import save\n"
+        "import sys; from pathlib import Path; import numpy as np\n"
+        "from nmfsync.runtime.cache import save\n"
         "print('ready', flush=True)\n"
         "n = 0\n"
         "while True:\n"
@@ -262,7 +265,7 @@ def test_a_warning_comes_from_the_cache_too(photographs, flat_image, tmp_path):
 
 
 def test_images_before_a_broken_one_are_kept(photographs, extracted, tmp_path, monkeypatch):
-    monkeypatch.setattr("nmfsync.engine.thread_count", lambda: 1)
+    monkeypatch.setattr("nmfsync.runtime.engine.thread_count", lambda: 1)
     broken = tmp_path / "broken.png"
     broken.write_bytes((photographs / "view0.png").read_bytes()[:5000])
     paths = [photographs / "view1.png", broken]

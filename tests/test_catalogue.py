@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nmfsync import catalogue
-from nmfsync.catalogue import load_scene, scene_names
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.scenes import catalogue
+from nmfsync.scenes.catalogue import load_scene, scene_names
 
 DATA = os.environ.get("NMFSYNC_DATA")
 needs_graffiti = pytest.mark.skipif(

@@ -13,7 +13,7 @@ from PIL import Image
 
 from colmap_scenes import map_images, write_database
 from nmfsync import PairwiseMatches, synchronise, synthetic
-from nmfsync.verification import verify
+from nmfsync.matching.verification import verify
 
 QUICK = ("--methods", "nmfsync", "--features", "60")
 
@@ -217,7 +217,7 @@ def test_ctrl_c_says_that_one_can_continue(nmfsync_command, photographs, monkeyp
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nmfsync.run.synchronise", interrupted)
+    monkeypatch.setattr("nmfsync.run.scene.synchronise", interrupted)
     outcome = nmfsync_command("run", photographs, *QUICK)
     assert_one_line(outcome, "the same command continues", code=130)
     stages = Path("outputs/images", photographs.name, "stages")
@@ -225,7 +225,7 @@ def test_ctrl_c_says_that_one_can_continue(nmfsync_command, photographs, monkeyp
 
 
 def test_offline_download_says_what_to_do(nmfsync_command, monkeypatch):
-    monkeypatch.setattr("nmfsync.download.RETRY_WAITS", ())
+    monkeypatch.setattr("nmfsync.scenes.download.RETRY_WAITS", ())
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nobody answers there
     outcome = nmfsync_command("run", "graffiti/graf", *QUICK)
     assert outcome.code == 1

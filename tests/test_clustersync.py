@@ -14,12 +14,14 @@ from scipy.optimize import linear_sum_assignment
 
 import strategies
 from nmfsync import MultiMatching, PairwiseMatches, evaluation, synchronise, synthetic
-from nmfsync.synchronisation import clustering
-from nmfsync.synchronisation.clustering import Prices, grow, read_matches, score, search, support
-from nmfsync.synchronisation.parallel import BLOCK
+from nmfsync.runtime.threads import BLOCK
+from nmfsync.synchronisation.clustersync import assignment, exchange, graph, reassign
+from nmfsync.synchronisation.clustersync import prices as prices_module
+from nmfsync.synchronisation.clustersync.graph import Prices, build_graph, grow, support
+from nmfsync.synchronisation.clustersync.search import score, search
 
 # By its full name: `clustersync` of the package is the function.
-learning = import_module("nmfsync.synchronisation.clustersync")
+learning = import_module("nmfsync.synchronisation.clustersync.method")
 clustersync = learning.clustersync
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -59,8 +61,8 @@ def without_pairs(matches, left_out) -> PairwiseMatches:
     return PairwiseMatches(W, matches.sizes)
 
 
-def read(matches) -> clustering.Matches:
-    return read_matches(matches.W, matches.sizes)
+def read(matches) -> graph.MatchGraph:
+    return build_graph(matches.W, matches.sizes)
 
 
 def dense(matches) -> np.ndarray:
@@ -83,7 +85,7 @@ def is_valid(label, matches) -> bool:
 def random_prices(rng, matches) -> Prices:
     """Make random ones; pairs of images without matches charge nothing, and some others."""
     k = len(matches.sizes)
-    seen = learning._counts(read(matches)) > 0
+    seen = prices_module.count_matches(read(matches)) > 0
     factor = np.triu(rng.uniform(0, 2, (k, k)) * (rng.random((k, k)) < 0.8), 1) * seen
     return Prices(
         rng.uniform(0, 0.6, 3), (factor + factor.T).astype(np.float32), float(rng.uniform(0, 1.5))
@@ -156,7 +158,7 @@ def test_assignment_is_as_good_as_the_exact_one(rows, columns, seed, ties):
     gain = rng.integers(1, 4, allowed.shape) * 1.0 if ties else rng.uniform(0, 1, allowed.shape)
     r, c = np.nonzero(allowed)
     first = np.concatenate([[0], np.cumsum(allowed.sum(axis=1))]).astype(np.int64)
-    chosen = clustering._assign(first, c, gain[r, c], columns)
+    chosen = assignment.assign(first, c, gain[r, c], columns)
 
     assigned = np.flatnonzero(chosen >= 0)
     assert allowed[assigned, chosen[assigned]].all()
@@ -204,7 +206,7 @@ def test_no_move_lowers_the_score_or_puts_an_image_together(matches, seed):
     prices, label = random_prices(rng, matches), random_labels(rng, matches)
     W, changed = read(matches), np.ones(len(label), dtype=np.bool_)
     before = score(W, prices, label)
-    for move in (clustering._reassign_images, clustering._exchange_between_clusters):
+    for move in (reassign.reassign_images, exchange.exchange_between_clusters):
         move(W, prices, label, changed)
         assert is_valid(label, matches)
         after = score(W, prices, label)
@@ -218,7 +220,7 @@ def test_feature_joins_if_that_costs_less_than_a_cluster_of_its_own(opening, tog
     matches = pairs([*cliques([0, 1, 2]), (2, 3)], [1, 1, 1, 1])
     label = np.array([0, 0, 0, 1])
     prices = Prices(np.full(3, 0.6), np.ones((4, 4), dtype=np.float32), opening)
-    clustering._reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
+    reassign.reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
     assert (label[3] == label[0]) == together
     assert (label[:3] == label[0]).all()
 
@@ -231,7 +233,7 @@ def test_exchanges_only_say_so_if_the_score_rises(matches, seed):
     prices, label = random_prices(rng, matches), random_labels(rng, matches)
     before, old = score(read(matches), prices, label), label.copy()
     changed = np.ones(len(label), dtype=np.bool_)
-    exchanged = clustering._exchange_between_clusters(read(matches), prices, label, changed).any()
+    exchanged = exchange.exchange_between_clusters(read(matches), prices, label, changed).any()
     assert exchanged == (score(read(matches), prices, label) > before + 1e-10)
     assert exchanged or (label == old).all()
 
@@ -276,7 +278,7 @@ def test_nothing_near_the_result_of_the_search_is_better(seed):
 def test_features_that_no_match_holds_together_part():
     """0 and 1 cost nothing together, as their images were never matched, and gain nothing."""
     matches = pairs([(2, 3), (2, 4), (3, 4)], [1, 1, 1, 1, 1])
-    factor = learning._counts(read(matches)).astype(np.float32)
+    factor = prices_module.count_matches(read(matches)).astype(np.float32)
     label = search(read(matches), Prices(np.ones(3), factor, 1.0), np.array([0, 0, 1, 1, 1]))
     assert partition(label) == [0, 1, 2, 2, 2]
 
@@ -287,7 +289,7 @@ def test_features_that_no_match_holds_together_part():
 def clustered(seed):
     """Noisy matches between all pairs of images, and a clustering that is not perfect."""
     matches = noisy(d=16, rho=0.8, seed=seed)
-    assert (learning._counts(read(matches)) > 0).sum() == 12 * 11
+    assert (prices_module.count_matches(read(matches)) > 0).sum() == 12 * 11
     return matches, grow(read(matches), support(read(matches)))
 
 
@@ -307,7 +309,7 @@ def test_confirmations_are_counted_match_by_match(seed):
     expected = counts[:, 0] / counts[:, 1]
     assert 0.05 < expected[0] < 0.98
     assert 1e-4 < expected[1] < 0.9 * expected[0]
-    np.testing.assert_allclose(learning._confirmed(read(matches), label), expected)
+    np.testing.assert_allclose(prices_module._confirmed(read(matches), label), expected)
 
 
 def plain_pairs_within(A, image, label, k):
@@ -342,7 +344,9 @@ def test_pairs_within_clusters_are_counted_one_by_one(seed, share):
     matches = without_pairs(matches, np.argwhere(np.triu(rng.random((k, k)) < share, 1)))
     label = random_labels(rng, matches)
     expected = plain_pairs_within(dense(matches), matches.image_of, label, k)
-    for ours, theirs in zip(learning._pairs_within(read(matches), label), expected, strict=True):
+    for ours, theirs in zip(
+        prices_module._pairs_within(read(matches), label), expected, strict=True
+    ):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -351,7 +355,7 @@ def test_prices_are_log_likelihood_ratios(seed):
     """Of matches and of missing ones, for features of one point and of two."""
     matches, label = clustered(seed)
     A, image, k = dense(matches), matches.image_of, len(matches.sizes)
-    inside, between = learning._confirmed(read(matches), label)
+    inside, between = prices_module._confirmed(read(matches), label)
     average = np.log(inside / between)
     number, found, same = plain_pairs_within(A, image, label, k)
     pair_inside = (found + 30 * inside) / (number + 30)  # as if of 30 pairs more
@@ -364,7 +368,7 @@ def test_prices_are_log_likelihood_ratios(seed):
     price = np.log(missing_different / missing_same)
     assert (price > 0).all()
 
-    rewards, prices = learning._learn(read(matches), label, 0.5)
+    rewards, prices = prices_module.learn(read(matches), label, 0.5)
     np.testing.assert_allclose(prices.missing, 0.5 * price / average)
     factor = np.log((1 - between) / (1 - pair_inside)) / np.log((1 - between) / (1 - inside))
     apart = ~np.eye(k, dtype=bool)
@@ -386,7 +390,7 @@ def test_unreliable_pairs_of_images_count_less():
     A[d : 2 * d, :d] = A[:d, d : 2 * d].T
     W = read(PairwiseMatches(A, [d] * k))
     label = np.tile(np.arange(d), k)
-    rewards, prices = learning._learn(W, label, 1.0)
+    rewards, prices = prices_module.learn(W, label, 1.0)
     row = np.repeat(np.arange(d * k), np.diff(W.first))
     suspect = (row < d) & (W.other < 2 * d) & (W.other >= d)
     assert rewards[suspect].max() < rewards[row >= 2 * d].min()
@@ -395,7 +399,7 @@ def test_unreliable_pairs_of_images_count_less():
 
 def test_pairs_of_images_without_matches_have_no_price():
     matches = without_pairs(noisy(), [(0, 1), (2, 5)])
-    _, prices = learning._learn(read(matches), np.arange(len(matches.image_of)), 1.0)
+    _, prices = prices_module.learn(read(matches), np.arange(len(matches.image_of)), 1.0)
     free = np.argwhere(np.triu(prices.image_pair == 0, 1))
     assert free.tolist() == [[0, 1], [2, 5]]
 
@@ -544,10 +548,10 @@ def test_reliability_of_image_pairs_is_learnt(monkeypatch):
     """Of 60 % of the pairs of images, nine of ten matches are wrong; of the others, none."""
 
     def mean_error(change) -> float:
-        learn = learning._learn
+        learn = learning.learn
         errors = []
         with monkeypatch.context() as patch:
-            patch.setattr(learning, "_learn", lambda *arguments: change(*learn(*arguments)))
+            patch.setattr(learning, "learn", lambda *arguments: change(*learn(*arguments)))
             for seed in range(3):
                 good, W_gt, sizes = synthetic.generate(k=10, d=100, rho=0.6, sigma=0, seed=seed)
                 poor, _, _ = synthetic.generate(k=10, d=100, rho=0.6, sigma=0.9, seed=seed)

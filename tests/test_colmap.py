@@ -14,15 +14,9 @@ from scipy import sparse
 
 import nmfsync
 from colmap_scenes import EXTRA, POINTS, map_images, write_database
-from nmfsync import (
-    MultiMatching,
-    NmfsyncError,
-    NmfsyncWarning,
-    PairwiseMatches,
-    synchronise,
-    verification,
-)
-from nmfsync.report.plots import track_counts
+from nmfsync import MultiMatching, NmfsyncError, NmfsyncWarning, PairwiseMatches, synchronise
+from nmfsync.evaluation.tracks import track_counts
+from nmfsync.matching import verification
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
 

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import rendered
-from nmfsync import depths
-from nmfsync.cameras import Camera
-from nmfsync.depths import DepthMaps, FeatureDepths, depth_maps_beside, render_mesh
 from nmfsync.errors import NmfsyncError
-from nmfsync.features import extract
-from nmfsync.images import image_size
-from nmfsync.matching import match
+from nmfsync.features.sift import extract
+from nmfsync.matching.match import match
+from nmfsync.scenes.images import image_size
+from nmfsync.truth import mesh as mesh_module
+from nmfsync.truth.depth_files import depth_maps_beside
+from nmfsync.truth.depths import DepthMaps, FeatureDepths
+from nmfsync.truth.mesh import render_mesh
+from nmfsync.types.camera import Camera
 from real_data import real_data
 
 NONE = np.nan
@@ -435,7 +437,7 @@ def test_blocks_of_rays_make_no_difference(tmp_path, monkeypatch):
     rendered.write_mesh(tmp_path / "scene.ply", steps=12)
     cameras = rendered.scene().cameras[:1]
     whole = render_mesh(tmp_path / "scene.ply", cameras).maps[0]
-    monkeypatch.setattr(depths, "_RAYS_AT_ONCE", 7 * 320)  # 240 is no multiple of 7
+    monkeypatch.setattr(mesh_module, "_RAYS_AT_ONCE", 7 * 320)  # 240 is no multiple of 7
     np.testing.assert_array_equal(render_mesh(tmp_path / "scene.ply", cameras).maps[0], whole)
 
 

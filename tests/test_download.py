@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from archive_server import ArchiveServer, archive_server, sha256, tar_gz, zipped
-from nmfsync import catalogue, download
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.scenes import catalogue, download
 
 FILES = {
     "img1.ppm": b"P6 2 1 255\n" + bytes(range(6)),

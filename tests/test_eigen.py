@@ -10,14 +10,13 @@ from threadpoolctl import threadpool_limits
 
 import strategies
 from nmfsync import MultiMatching, NmfsyncWarning, PairwiseMatches, synchronise, synthetic
-from nmfsync.synchronisation import eigen
-from nmfsync.synchronisation.eigen import top_eigenpairs
-from nmfsync.synchronisation.parallel import (
-    BLOCK,
+from nmfsync.runtime.threads import BLOCK, map_blocks
+from nmfsync.synchronisation.numerics import eigenpairs as eigen
+from nmfsync.synchronisation.numerics.eigenpairs import top_eigenpairs
+from nmfsync.synchronisation.numerics.products import (
     COLUMNS,
     gram,
     inner,
-    map_blocks,
     product,
     recurrence_step,
     sparse_product,

@@ -12,12 +12,13 @@ import cv2
 import numpy as np
 import pytest
 
-from nmfsync import matching
-from nmfsync.engine import engine, stream
 from nmfsync.errors import NmfsyncError
-from nmfsync.features import Features, extract_all
-from nmfsync.matching import match
-from nmfsync.synchronisation.parallel import thread_count
+from nmfsync.features.extract import extract_all
+from nmfsync.matching import match as matching
+from nmfsync.matching.match import match
+from nmfsync.runtime.engine import engine, stream
+from nmfsync.runtime.threads import thread_count
+from nmfsync.types.features import Features
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +140,7 @@ def test_engines_that_are_none_are_an_error(arguments, message):
 
 def test_a_cluster_that_does_not_answer_is_an_error(monkeypatch):
     pytest.importorskip("distributed", reason="needs nmfsync[dask]")
-    monkeypatch.setattr("nmfsync.engine.TIMEOUT", 0.5)
+    monkeypatch.setattr("nmfsync.runtime.engine.TIMEOUT", 0.5)
     with (
         pytest.raises(NmfsyncError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1 "),
         engine("dask", "tcp://127.0.0.1:1"),
@@ -150,7 +151,7 @@ def test_a_cluster_that_does_not_answer_is_an_error(monkeypatch):
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("nmfsync.engine.find_spec", lambda name: None)
+    monkeypatch.setattr("nmfsync.runtime.engine.find_spec", lambda name: None)
     for name in ("dask", "ray"):
         with (
             pytest.raises(NmfsyncError, match=rf"pip install 'nmfsync\[{name}\]'"),

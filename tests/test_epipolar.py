@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from nmfsync.cameras import Camera
-from nmfsync.epipolar import check_cameras, epipolar_distance
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features import Features
-from nmfsync.matches import PairwiseMatches
-from nmfsync.scene import Scene
+from nmfsync.scenes.scene import Scene
+from nmfsync.truth.epipolar import check_cameras, epipolar_distance
+from nmfsync.types.camera import Camera
+from nmfsync.types.features import Features
+from nmfsync.types.matches import PairwiseMatches
 
 K = np.array([[100.0, 0, 50], [0, 100, 50], [0, 0, 1]])
 LEFT = Camera(K, np.eye(3), np.zeros(3), (101, 101))

@@ -16,7 +16,7 @@ from nmfsync import (
     PairwiseMatches,
     evaluation,
 )
-from nmfsync.epipolar import epipolar_distance
+from nmfsync.truth.epipolar import epipolar_distance
 
 
 def features(*images, size=(101, 51)):

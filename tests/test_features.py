@@ -9,7 +9,9 @@ import pytest
 from skimage import data
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features import Features, extract, extract_all, pack_features, unpack_features
+from nmfsync.features.extract import extract_all
+from nmfsync.features.sift import extract
+from nmfsync.types.features import Features, pack_features, unpack_features
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +223,7 @@ def test_unreadable_image_is_named_before_any_work(write, tmp_path, astronaut, m
     bad = tmp_path / "notes.jpg"
     bad.write_text("not a picture")
     paths = [write("a.png", astronaut), bad]
-    monkeypatch.setattr("nmfsync.features._extract", None)
+    monkeypatch.setattr("nmfsync.features.extract.extract_with_faults", None)
     with pytest.raises(NmfsyncError, match=r"notes\.jpg"):
         extract_all(paths)
 
@@ -237,7 +239,7 @@ def test_same_features_in_another_process_with_another_number_of_threads(write, 
     path = write("a.png", astronaut)
     code = (
         "import sys, cv2; cv2.setNumThreads(int(sys.argv[2]));"
-        "from nmfsync.features import extract; f = extract(sys.argv[1]);"
+        "from nmfsync.features.sift import extract; f = extract(sys.argv[1]);"
         "sys.stdout.buffer.write(f.xy.tobytes() + f.descriptors.tobytes())"
     )
     runs = [

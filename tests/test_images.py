@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.images import IMAGE_SUFFIXES, image_size, read_gray, read_image
+from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size, read_gray, read_image
 
 # Two rows of three pixels, so that width and height, and the colours, cannot be confused.
 RGB = np.array(

@@ -5,7 +5,7 @@ import pytest
 from scipy import io
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.landmarks import (
+from nmfsync.study.landmarks import (
     RINGS,
     SECTORS,
     LandmarkSequence,
@@ -15,7 +15,7 @@ from nmfsync.landmarks import (
     match_by_shape,
     shape_contexts,
 )
-from nmfsync.matches import PairwiseMatches
+from nmfsync.types.matches import PairwiseMatches
 from real_data import real_data
 
 CORNER = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 10.0]])

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nmfsync.catalogue import load_scene, scene_names
-from nmfsync.epipolar import check_cameras, epipolar_distance
 from nmfsync.errors import NmfsyncError
-from nmfsync.features import extract_all
-from nmfsync.layouts import read_epfl, read_middlebury
-from nmfsync.matching import match
+from nmfsync.features.extract import extract_all
+from nmfsync.matching.match import match
+from nmfsync.scenes.catalogue import load_scene, scene_names
+from nmfsync.scenes.layouts import read_epfl, read_middlebury
+from nmfsync.truth.epipolar import check_cameras, epipolar_distance
 from real_data import real_data
 
 # A camera at (1, 2, 3) that looks along the world's x axis, with the world's z axis up.

@@ -7,7 +7,7 @@ from scipy import sparse
 
 import strategies
 from nmfsync import MultiMatching, NmfsyncError, PairwiseMatches
-from nmfsync.matches import matches_from_arrays
+from nmfsync.types.matches import matches_from_arrays
 
 
 def matrix(m, *ones):

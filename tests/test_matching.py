@@ -12,20 +12,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from skimage import data
 
-from nmfsync import matching, nearest
-from nmfsync.engine import engine
 from nmfsync.errors import NmfsyncError
-from nmfsync.features import Features, extract
-from nmfsync.matching import match
-from nmfsync.pairs import all_pairs, sequential_pairs
+from nmfsync.features.sift import extract
+from nmfsync.matching import match as matching
+from nmfsync.matching import nearest, nearest_vnni
+from nmfsync.matching.match import match
+from nmfsync.matching.pairs import all_pairs, sequential_pairs
+from nmfsync.runtime.engine import engine
+from nmfsync.types.features import Features
 
 
 @pytest.fixture(params=[True, False], ids=["bytes", "BLAS"])
 def kernel(request, monkeypatch):
     """Either way of making products."""
-    if request.param and not nearest.multiplies_bytes():
+    if request.param and not nearest_vnni.multiplies_bytes():
         pytest.skip("this processor has no VPDPBUSD")
-    monkeypatch.setattr(nearest, "_BYTES", request.param)
+    monkeypatch.setattr(nearest, "USE_BYTES", request.param)
 
 
 def features(descriptors):
@@ -262,7 +264,7 @@ def test_agrees_with_the_definition_ties_included_for_any_size_of_tasks(
 
 
 def test_both_kernels_give_the_same_bits(monkeypatch):
-    if not nearest.multiplies_bytes():
+    if not nearest_vnni.multiplies_bytes():
         pytest.skip("this processor has no VPDPBUSD")
     rng = np.random.default_rng(8)
     collection = [random_features(rng, n) for n in (700, 1, 1300)]
@@ -270,7 +272,7 @@ def test_both_kernels_give_the_same_bits(monkeypatch):
     collection[2].descriptors[30:60] = 255
     results = []
     for use_bytes in (True, False):
-        monkeypatch.setattr(nearest, "_BYTES", use_bytes)
+        monkeypatch.setattr(nearest, "USE_BYTES", use_bytes)
         results.append(match(collection, weighted=True).W)
     assert results[0].nnz > 2001
     assert results[0].data.tobytes() == results[1].data.tobytes()
@@ -278,8 +280,8 @@ def test_both_kernels_give_the_same_bits(monkeypatch):
 
 
 def test_a_processor_disguised_from_the_compiler_multiplies_by_blas(monkeypatch):
-    monkeypatch.setattr(nearest.numba.config, "CPU_NAME", "generic")
-    assert not nearest.multiplies_bytes()
+    monkeypatch.setattr(nearest_vnni.numba.config, "CPU_NAME", "generic")
+    assert not nearest_vnni.multiplies_bytes()
 
 
 def test_only_the_chosen_pairs_are_matched():
@@ -359,8 +361,8 @@ def test_same_bits_on_threads_and_in_processes(monkeypatch):
 
 def test_same_matches_for_any_number_of_threads():
     code = (
-        "import sys, numpy as np; from nmfsync.features import Features;"
-        "from nmfsync.matching import match; rng = np.random.default_rng(0); z = np.zeros;"
+        "import sys, numpy as np; from nmfsync.types.features import Features;"
+        "from nmfsync.matching.match import match; rng = np.random.default_rng(0); z = np.zeros;"
         "f = lambda n: Features(z((n, 2), 'f4'), rng.integers(0, 256, (n, 128), np.uint8),"
         "    z(n, 'f4'), z(n, 'f4'), (9, 9), n, n);"
         "W = match([f(n) for n in (300, 200, 250)], 0.99, weighted=True).W;"

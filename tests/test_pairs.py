@@ -11,11 +11,12 @@ from scipy.cluster.vq import kmeans2
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import nmfsync
-from nmfsync import pairs as pairs_module
-from nmfsync.epipolar import epipolar_distance
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features import Features
-from nmfsync.pairs import all_pairs, nearest_pairs, read_pairs, select_pairs, sequential_pairs
+from nmfsync.matching import similarity as pairs_module
+from nmfsync.matching.pairs import all_pairs, read_pairs, select_pairs, sequential_pairs
+from nmfsync.matching.similarity import nearest_pairs
+from nmfsync.truth.epipolar import epipolar_distance
+from nmfsync.types.features import Features
 from real_data import real_data
 
 
@@ -236,7 +237,8 @@ def test_similarities_are_never_all_in_memory(monkeypatch):
 def test_same_pairs_for_any_number_of_threads():
     code = (
         "import hashlib, sys, numpy as np; sys.path.insert(0, sys.argv[1]); import test_pairs as t;"
-        "from nmfsync import pairs as p; f, _ = t.ring(60, 200); d = [i.descriptors for i in f];"
+        "from nmfsync.matching import similarity as p; f, _ = t.ring(60, 200);"
+        "d = [i.descriptors for i in f];"
         "v = p._vlad(d, p._vocabulary(d), False); n = p.nearest_pairs(f, 5);"
         "print(len(n), hashlib.sha256(v.tobytes() + n.tobytes()).hexdigest())"
     )

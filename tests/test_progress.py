@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 from tqdm import tqdm
 
-from nmfsync import METHODS, PairwiseMatches, Settings, progress, run_scene, synchronise, synthetic
-from nmfsync.cameras import Camera
-from nmfsync.evaluation import cycle_error, epipolar_errors, evaluate, match_errors
-from nmfsync.features import Features, extract_all
-from nmfsync.scene import Homographies
-from nmfsync.synchronisation import eigen
+from nmfsync import METHODS, PairwiseMatches, Settings, run_scene, synchronise, synthetic
+from nmfsync.evaluation.cycles import cycle_error
+from nmfsync.evaluation.errors import epipolar_errors, match_errors
+from nmfsync.evaluation.summary import evaluate
+from nmfsync.features.extract import extract_all
+from nmfsync.runtime import progress
+from nmfsync.synchronisation.numerics import eigenpairs as eigen
+from nmfsync.types.camera import Camera
+from nmfsync.types.features import Features
+from nmfsync.types.truth import Homographies
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*see an image twice:nmfsync.NmfsyncWarning")
 

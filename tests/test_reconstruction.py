@@ -8,17 +8,15 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import rendered
-from nmfsync.cameras import Camera
-from nmfsync.depths import DepthMaps, depth_maps_beside
 from nmfsync.errors import NmfsyncError
-from nmfsync.features import extract
-from nmfsync.layouts import read_epfl, read_middlebury
-from nmfsync.reconstruction import (
-    depth_quality,
-    held_out_quality,
-    neighbouring_views,
-    reconstruct_depths,
-)
+from nmfsync.features.sift import extract
+from nmfsync.scenes.layouts import read_epfl, read_middlebury
+from nmfsync.truth.depth_files import depth_maps_beside
+from nmfsync.truth.depths import DepthMaps
+from nmfsync.truth.plane_sweep import reconstruct_depths
+from nmfsync.truth.quality import depth_quality, held_out_quality
+from nmfsync.truth.views import neighbouring_views
+from nmfsync.types.camera import Camera
 from real_data import real_data
 
 NONE = np.empty((0, 2))

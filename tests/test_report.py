@@ -11,29 +11,23 @@ from matplotlib.text import Text
 from PIL import Image
 from scipy import ndimage, sparse
 
-from nmfsync.evaluation import MethodEvaluation, SceneEvaluation, evaluate, match_errors
-from nmfsync.features import Features
-from nmfsync.matches import MultiMatching, PairwiseMatches
-from nmfsync.report import write_dataset_report, write_scene_report
-from nmfsync.report.html import count, decimal, percent, verdict
-from nmfsync.report.overlays import (
-    PANEL_TITLE,
-    choose_tracks,
-    choose_views,
-    overlay_pairs,
-    pair_figure,
-)
-from nmfsync.report.overlays import tracks_figure as draw_tracks
-from nmfsync.report.plots import (
-    TrackCounts,
-    dataset_figure,
-    fcm_figure,
-    lengths_figure,
-    matrix_figure,
-    to_png,
-    track_counts,
-)
-from nmfsync.scene import Homographies, Scene
+from nmfsync.evaluation.errors import match_errors
+from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation, evaluate
+from nmfsync.evaluation.tracks import TrackCounts, track_counts
+from nmfsync.report.dataset_page import write_dataset_report
+from nmfsync.report.figures.curves import dataset_figure, fcm_figure
+from nmfsync.report.figures.matrix import matrix_figure
+from nmfsync.report.figures.overlays import PANEL_TITLE, overlay_pairs, pair_figure
+from nmfsync.report.figures.style import to_png
+from nmfsync.report.figures.track_lengths import lengths_figure
+from nmfsync.report.figures.track_sheet import choose_tracks, choose_views
+from nmfsync.report.figures.track_sheet import tracks_figure as draw_tracks
+from nmfsync.report.page import count, decimal, percent
+from nmfsync.report.scene_page import verdict, write_scene_report
+from nmfsync.scenes.scene import Scene
+from nmfsync.types.features import Features
+from nmfsync.types.matches import MultiMatching, PairwiseMatches
+from nmfsync.types.truth import Homographies
 
 # Width and height of three images; the scene moves by the shift from the first.
 SIZES = [(100, 80), (140, 100), (60, 90)]

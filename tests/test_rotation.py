@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from nmfsync import synthetic
-from nmfsync.synchronisation.components import independent_blocks, label_components
-from nmfsync.synchronisation.eigen import top_eigenpairs
-from nmfsync.synchronisation.nmf import factorise, factorise_symmetric
-from nmfsync.synchronisation.projection import assign_to_universe
-from nmfsync.synchronisation.rotation import flip_signs, successive_block_rotation
+from nmfsync.synchronisation.nmfsync.factorisation import factorise, factorise_symmetric
+from nmfsync.synchronisation.nmfsync.rotation import flip_signs, successive_block_rotation
+from nmfsync.synchronisation.numerics.components import independent_blocks, label_components
+from nmfsync.synchronisation.numerics.eigenpairs import top_eigenpairs
+from nmfsync.synchronisation.numerics.rounding import assign_to_universe
 
 pytestmark = pytest.mark.filterwarnings("ignore:universe size")
 EPS = np.finfo(float).eps

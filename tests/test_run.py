@@ -18,12 +18,13 @@ from nmfsync import (
     NmfsyncWarning,
     Settings,
     evaluation,
-    features,
-    matching,
-    run,
     run_scene,
 )
-from nmfsync.stages import key_of, measure, run_stage
+from nmfsync.features import extract as extract_module
+from nmfsync.matching import match as matching
+from nmfsync.run import scene as run
+from nmfsync.run.stages import measure, run_stage
+from nmfsync.runtime.cache import key_of
 from real_data import real_data
 
 QUICK = Settings(methods=("nmfsync", "spectral"), features=60)
@@ -80,7 +81,7 @@ def test_every_result_is_compared_with_the_truth_once(tmp_path, monkeypatch):
         return measure_errors(matches, *others)
 
     monkeypatch.setattr(run, "match_errors", counted)
-    monkeypatch.setattr(evaluation, "match_errors", counted)
+    monkeypatch.setattr("nmfsync.evaluation.summary.match_errors", counted)
     run_scene("sample/astronaut", QUICK, tmp_path)
     assert len(calls) == 3  # input, nmfsync, spectral
 
@@ -118,7 +119,11 @@ def copy_of(sample, tmp_path):
 def computed(monkeypatch) -> list[str]:
     """Record what is computed from here on: images, tasks of pairs, methods."""
     names = []
-    places = ((features, "_extract"), (matching, "_match_task"), (run, "synchronise"))
+    places = (
+        (extract_module, "extract_with_faults"),
+        (matching, "_match_task"),
+        (run, "synchronise"),
+    )
     for module, name in places:
         original = getattr(module, name)
 
@@ -186,7 +191,7 @@ def test_second_run_computes_nothing_and_says_the_same(sample, tmp_path, monkeyp
     [
         (
             {"features": 50},
-            ["_extract"] * 6 + ["_match_task", "synchronise", "synchronise"],
+            ["extract_with_faults"] * 6 + ["_match_task", "synchronise", "synchronise"],
         ),
         ({"ratio": 0.9}, ["synchronise", "synchronise"]),  # the same neighbours serve any ratio
         ({"distance": 300.0}, ["synchronise", "synchronise"]),
@@ -223,7 +228,7 @@ def test_a_changed_image_is_noticed(photographs, tmp_path, monkeypatch):
     cv2.imwrite(str(images / "view1.png"), cv2.imread(str(images / "view1.png")) // 2)
     names = computed(monkeypatch)
     run_scene(images, QUICK, tmp_path / "out")
-    assert names == ["_extract", "_match_task", "synchronise", "synchronise"]
+    assert names == ["extract_with_faults", "_match_task", "synchronise", "synchronise"]
 
 
 def test_fewer_pairs_and_verification_reach_the_report(sample, tmp_path):
@@ -301,7 +306,7 @@ def test_a_method_that_cannot_is_left_out(photographs, tmp_path, monkeypatch):
 
 def test_methods_that_would_take_too_long_are_left_out(photographs, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "IMAGE_OPTIONS", {"matchals": {"max_features": 9}})
-    monkeypatch.setattr(import_module("nmfsync.synchronisation.clear"), "MAX_FEATURES", 2)
+    monkeypatch.setattr(import_module("nmfsync.synchronisation.baselines.clear"), "MAX_FEATURES", 2)
     settings = Settings(methods=("clear", "matchals", "spectral"), features=60)
     evaluation = run_scene(photographs, settings, tmp_path)
     assert list(evaluation.methods) == ["input", "spectral"]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import rendered
-from nmfsync import NmfsyncError, Settings, run, run_scene
+from nmfsync import NmfsyncError, Settings, run_scene
+from nmfsync.run import truth
 from real_data import real_data
 
 QUICK = Settings(methods=("spectral",), features=40)
@@ -17,7 +18,7 @@ QUICK = Settings(methods=("spectral",), features=40)
 @pytest.fixture(autouse=True)
 def _few_features_for_the_quality(monkeypatch):
     """Every run of a scene with depths checks them, which is the longest part of it."""
-    monkeypatch.setattr(run, "QUALITY_FEATURES", 20)
+    monkeypatch.setattr(truth, "QUALITY_FEATURES", 20)
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_depths_are_made_from_the_images_where_there_are_no_others(folder, tmp_p
 def test_other_matches_of_the_same_features_keep_the_depths(folder, tmp_path, monkeypatch):
     run_scene(folder, QUICK, tmp_path)
     for name in ("reconstruct_depths", "held_out_quality"):
-        monkeypatch.setattr(run, name, None)
+        monkeypatch.setattr(truth, name, None)
     for change in ({"ratio": 0.9}, {"verify": "fundamental"}, {"pairs": "sequential:2"}):
         run_scene(folder, replace(QUICK, **change), tmp_path)
     with pytest.raises(TypeError):  # other features need depths of their own
@@ -50,7 +51,7 @@ def test_other_matches_of_the_same_features_keep_the_depths(folder, tmp_path, mo
 def test_quality_of_reconstructed_depths_is_measured_on_the_scene_itself(
     folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(run, "QUALITY_FEATURES", 200)
+    monkeypatch.setattr(truth, "QUALITY_FEATURES", 200)
     quality = run_scene(folder, QUICK, tmp_path / "out").depth_quality
     assert quality["against"] == "a view held out"
     assert quality["features"] == 200
@@ -59,14 +60,14 @@ def test_quality_of_reconstructed_depths_is_measured_on_the_scene_itself(
     out = tmp_path / "out/images/scene"
     assert json.loads((out / "evaluation.json").read_text())["depth_quality"] == quality
     assert f"{100 * quality['within']:.1f} %" in (out / "report.html").read_text()
-    monkeypatch.setattr(run, "held_out_quality", None)  # kept, not measured again
+    monkeypatch.setattr(truth, "held_out_quality", None)  # kept, not measured again
     assert run_scene(folder, QUICK, tmp_path / "out").depth_quality == quality
 
 
 def test_quality_of_reconstructed_depths_is_measured_against_depth_maps(
     folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(run, "QUALITY_FEATURES", 200)
+    monkeypatch.setattr(truth, "QUALITY_FEATURES", 200)
     rendered.write_epfl(folder, rendered.scene(), depth_maps=True)
     quality = run_scene(folder, QUICK, tmp_path).depth_quality
     assert quality["against"] == "depths (laser)"
@@ -90,7 +91,7 @@ def test_quality_that_cannot_be_measured_is_none(folder, tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 5, 9, 20])
 def test_features_for_the_quality_are_spread_evenly(count):
     arrays = [np.arange(4), np.arange(0), np.arange(4, 9)]
-    some = run._evenly(arrays, count)
+    some = truth._evenly(arrays, count)
     assert [len(part) for part in some][1] == 0
     rows = np.concatenate(some)
     assert len(rows) == min(count, 9)

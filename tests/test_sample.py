@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 import pytest
 
-from nmfsync import catalogue
-from nmfsync.catalogue import load_scene
-from nmfsync.images import read_gray, read_image
+from nmfsync.scenes import catalogue
+from nmfsync.scenes.catalogue import load_scene
+from nmfsync.scenes.images import read_gray, read_image
 
 FOLDER = catalogue.CATALOGUE / "sample"
 

@@ -19,10 +19,11 @@ from nmfsync import (
     Settings,
     synchronise,
 )
-from nmfsync.report.study import write_study_report
-from nmfsync.study import STUDIES, run_study, runner
+from nmfsync.report.study_page import write_study_report
+from nmfsync.study import runner
 from nmfsync.study.claims import Comparison, Consistency, Robustness
-from nmfsync.study.definitions import Contestant, Parameter
+from nmfsync.study.definitions import STUDIES, Contestant, Parameter
+from nmfsync.study.runner import run_study
 
 TINY = replace(
     STUDIES["synthetic"],

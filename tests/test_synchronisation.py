@@ -20,16 +20,16 @@ from nmfsync import (
     synthetic,
 )
 from nmfsync.errors import TooLargeError
-from nmfsync.synchronisation import resolve_theta, resolve_universe_size
-from nmfsync.synchronisation.matchals import (
+from nmfsync.runtime.threads import BLOCK
+from nmfsync.synchronisation.baselines.matchals import (
     MAX_FEATURES,
     _independent_parts,
     _require_memory,
     _require_small,
     _solve,
 )
-from nmfsync.synchronisation.nmf import factorise
-from nmfsync.synchronisation.parallel import BLOCK
+from nmfsync.synchronisation.nmfsync.factorisation import factorise
+from nmfsync.synchronisation.synchronise import resolve_theta, resolve_universe_size
 from real_data import real_data
 
 CONSISTENT = ["clustersync", "nmfsync", "spectral", "clear", "unionfind"]

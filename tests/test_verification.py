@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from nmfsync import verification
-from nmfsync.engine import engine
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange import Source
-from nmfsync.matches import PairwiseMatches
-from nmfsync.synchronisation import synchronise
-from nmfsync.verification import MODELS, verify, verify_pair
+from nmfsync.matching import verification
+from nmfsync.matching.verification import MODELS, verify, verify_pair
+from nmfsync.runtime.engine import engine
+from nmfsync.synchronisation.synchronise import synchronise
+from nmfsync.types.matches import PairwiseMatches, Source
 
 SIZE = np.array([768, 512])
 K = np.array([[700.0, 0, 383.5], [0, 700, 255.5], [0, 0, 1]])

@@ -8,16 +8,21 @@ programs come from `PairwiseMatches.from_colmap` and `from_hloc`.
 """
 
 from nmfsync import evaluation, synthetic
-from nmfsync.catalogue import load_scene
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features import Features, extract, extract_all
-from nmfsync.matches import MultiMatching, PairwiseMatches
-from nmfsync.matching import match
-from nmfsync.pairs import select_pairs
-from nmfsync.run import Settings, run_scene
-from nmfsync.scene import Homographies, Scene, Truth
-from nmfsync.synchronisation import METHODS, load_plugins, synchronise
-from nmfsync.verification import verify
+from nmfsync.features.extract import extract_all
+from nmfsync.features.sift import extract
+from nmfsync.matching.match import match
+from nmfsync.matching.pairs import select_pairs
+from nmfsync.matching.verification import verify
+from nmfsync.run.scene import run_scene
+from nmfsync.run.settings import Settings
+from nmfsync.scenes.catalogue import load_scene
+from nmfsync.scenes.scene import Scene
+from nmfsync.synchronisation.methods import METHODS, load_plugins
+from nmfsync.synchronisation.synchronise import synchronise
+from nmfsync.types.features import Features
+from nmfsync.types.matches import MultiMatching, PairwiseMatches
+from nmfsync.types.truth import Homographies, Truth
 
 __all__ = [
     "METHODS",

@@ -3,36 +3,39 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import joblib
 import typer
-from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
-from tqdm import tqdm
 
-from nmfsync import catalogue
-from nmfsync.engine import ENGINES
-from nmfsync.engine import engine as use_engine
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.evaluation import MethodEvaluation, SceneEvaluation
-from nmfsync.exchange.colmap import ColmapSource, count_verified
-from nmfsync.exchange.files import COLMAP, HLOC, NPZ, format_of, read_matches
-from nmfsync.exchange.report import Change, compare, write_change_report, write_source_tracks
-from nmfsync.exchange.source import check_added, check_target, choose, put, staging
-from nmfsync.matches import Matches, MultiMatching, PairwiseMatches
-from nmfsync.report import write_dataset_report
-from nmfsync.report.study import write_study_report
-from nmfsync.run import UNWEIGHTED, Settings, run_scene, steps
-from nmfsync.study import STUDIES, run_study
-from nmfsync.synchronisation import METHODS, synchronise
-from nmfsync.verification import verify as verify_matches
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, reason_of
+from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
+from nmfsync.evaluation.tracks import Change, compare
+from nmfsync.exchange.blocks import check_added, choose
+from nmfsync.exchange.formats import COLMAP, HLOC, NPZ, format_of, read_matches
+from nmfsync.exchange.tracks import write_source_tracks
+from nmfsync.report.change_page import change_rows, write_change_report
+from nmfsync.report.dataset_page import write_dataset_report
+from nmfsync.report.study_page import write_study_report
+from nmfsync.run.batch import _is_dataset, _run_all
+from nmfsync.run.matches_file import _remarks, _verified
+from nmfsync.run.settings import Settings
+from nmfsync.runtime.engine import ENGINES
+from nmfsync.runtime.engine import engine as use_engine
+from nmfsync.runtime.files import check_target, put, staging
+from nmfsync.scenes import catalogue
+from nmfsync.study.definitions import STUDIES
+from nmfsync.study.runner import run_study
+from nmfsync.synchronisation.methods import METHODS, UNWEIGHTED
+from nmfsync.synchronisation.synchronise import synchronise
+from nmfsync.types.matches import MultiMatching
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,9 +45,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Turn many overlapping photographs into consistent feature tracks.",
 )
+
 data_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="See, download and check the data sets."
 )
+
 app.add_typer(data_app, name="data")
 
 Data = Annotated[
@@ -55,6 +60,7 @@ Data = Annotated[
         metavar="DIR",
     ),
 ]
+
 Universe = Annotated[
     str,
     typer.Option(
@@ -63,6 +69,7 @@ Universe = Annotated[
         metavar="D|auto",
     ),
 ]
+
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", metavar="S")]
 
 
@@ -223,10 +230,6 @@ def run(
         raise typer.Exit(1)
 
 
-def _is_dataset(target: str) -> bool:
-    return any(entry.name == target for entry in catalogue.datasets())
-
-
 def _universe_size(text: str) -> int | str:
     if text == "auto":
         return text
@@ -234,71 +237,6 @@ def _universe_size(text: str) -> int | str:
         return int(text)
     except ValueError:
         raise NmfsyncError(f"--universe must be a whole number or auto, not {text!r}") from None
-
-
-def _run_all(
-    names: list[str], settings: Settings, out: Path, data: Path | None, jobs: int
-) -> tuple[dict[str, SceneEvaluation], dict[str, str]]:
-    """Run all scenes; one that fails is reported, and the others go on.
-
-    Returns the evaluations, and what is wrong with the scenes that have none.
-    """
-    done: dict[str, SceneEvaluation] = {}
-    failed: dict[str, str] = {}
-    total = len(steps(settings)) * len(names)
-    with tqdm(total=total, unit="step", disable=None, leave=False) as bar:
-
-        def finished(name: str, result: SceneEvaluation | str) -> None:
-            if isinstance(result, str):
-                failed[name] = result
-                bar.write(f"Error: {result}", file=sys.stderr)
-            else:
-                done[name] = result
-
-        if jobs == 1 or len(names) == 1:
-            for name in names:
-                finished(name, _run_one(name, settings, out, data, _advance(bar, name)))
-        else:
-            here = Path.cwd()
-            work = (delayed(_run_elsewhere)(here, name, settings, out, data) for name in names)
-            results = Parallel(n_jobs=jobs, return_as="generator")(work)
-            for name, result in zip(names, results, strict=True):
-                finished(name, result)
-                bar.set_description(f"{name} done")
-                bar.update(len(steps(settings)))
-    return done, failed
-
-
-def _run_one(
-    name: str,
-    settings: Settings,
-    out: Path,
-    data: Path | None,
-    progress: Callable[[str], None] | None = None,
-) -> SceneEvaluation | str:
-    """Run one scene; return its evaluation, or what is wrong with it."""
-    try:
-        return run_scene(name, settings, out, data, progress)
-    except (NmfsyncError, OSError, MemoryError) as error:
-        return _reason(error)
-
-
-def _run_elsewhere(folder: Path, *arguments: Any) -> SceneEvaluation | str:
-    """Run one scene in another process, which may have started in another folder."""
-    os.chdir(folder)
-    return _run_one(*arguments)
-
-
-def _advance(bar: Any, name: str) -> Callable[[str], None]:
-    """Show the step that starts, and count the one that ended."""
-
-    def show(step: str) -> None:
-        bar.update(0 if step == "images" else 1)
-        bar.set_description(f"{name}: {step}")
-        if step == "report":
-            bar.update(1)
-
-    return show
 
 
 def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> None:
@@ -518,31 +456,6 @@ def synchronise_file(
     typer.echo(f"Report: {report}")
 
 
-def _verified(matches: PairwiseMatches, model: str | None) -> PairwiseMatches:
-    if model is None:
-        return matches
-    if matches.source is None:
-        raise NmfsyncError("--verify needs positions, which an .npz file of matches has not")
-    return verify_matches(matches, matches.source.xy(), model)
-
-
-def _remarks(result: Matches, written: Matches, change: Change, made: Path) -> list[str]:
-    """Say what the figures of a change do not."""
-    remarks = []
-    if left := (result.W.nnz - written.W.nnz) // 2:
-        remarks.append(
-            f"{left:,} more matches, which link features through others, are not in the file."
-        )
-    if change.elsewhere:
-        remarks.append(
-            f"{change.elsewhere:,} of the matches added are between images that had none."
-        )
-    if isinstance(result.source, ColmapSource) and result.source.unverified:
-        matches, pairs = count_verified(made)
-        remarks.append(f"COLMAP's verification keeps {matches:,} matches of {pairs:,} pairs.")
-    return remarks
-
-
 def _print_change(change: Change, remarks: Sequence[str], out: Path) -> None:
     typer.echo(
         f"{change.images:,} images, {change.features:,} features, "
@@ -552,7 +465,7 @@ def _print_change(change: Change, remarks: Sequence[str], out: Path) -> None:
     table.add_column("")
     for heading in ("before", "after"):
         table.add_column(heading, justify="right")
-    for row in change.rows:
+    for row in change_rows(change):
         table.add_row(*row)
     Console().print(table)
     typer.echo(f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added")
@@ -570,15 +483,6 @@ def _warnings_as_lines() -> Iterator[list[warnings.WarningMessage]]:
         typer.echo(f"Warning: {warning.message}", err=True)
 
 
-def _reason(error: BaseException) -> str:
-    """Say in one line what went wrong."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'output'}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return "not enough memory; use fewer features, a smaller --universe, or other --methods"
-    return " ".join(str(error).split())
-
-
 def main() -> None:
     """Run the command line; mistakes of the user end in one line and exit code 1."""
     try:
@@ -586,4 +490,4 @@ def main() -> None:
     except BrokenPipeError:
         os._exit(1)  # the reader of our output is gone, and flushing would fail again
     except (NmfsyncError, OSError, MemoryError) as error:
-        sys.exit(f"Error: {_reason(error)}")
+        sys.exit(f"Error: {reason_of(error)}")

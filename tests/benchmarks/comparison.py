@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from nmfsync import METHODS, MultiMatching, NmfsyncError, NmfsyncWarning, PairwiseMatches
 from nmfsync import synchronise as _synchronise
-from nmfsync.report.plots import styles_of, to_png
+from nmfsync.report.figures.style import styles_of, to_png
 
 OUTPUTS = Path(__file__).parents[2] / "outputs" / "benchmarks"
 PEER = "pylibmgm"

@@ -29,8 +29,8 @@ from benchmarks.comparison import (
     timed,
 )
 from nmfsync import PairwiseMatches, evaluation, extract_all, load_scene, match, synthetic
-from nmfsync.catalogue import scene_names
-from nmfsync.landmarks import landmark_matches, load_landmarks
+from nmfsync.scenes.catalogue import scene_names
+from nmfsync.study.landmarks import landmark_matches, load_landmarks
 from real_data import real_data
 
 pytestmark = pytest.mark.benchmark

@@ -25,11 +25,11 @@ from nmfsync import (
     match,
     synchronise,
 )
-from nmfsync.catalogue import scene_names
-from nmfsync.exchange.source import to_blocks
-from nmfsync.report.plots import to_png
-from nmfsync.synchronisation.parallel import thread_count
-from nmfsync.verification import verify
+from nmfsync.exchange.blocks import to_blocks
+from nmfsync.matching.verification import verify
+from nmfsync.report.figures.style import to_png
+from nmfsync.runtime.threads import thread_count
+from nmfsync.scenes.catalogue import scene_names
 from real_data import real_data
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")

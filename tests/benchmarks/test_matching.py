@@ -22,12 +22,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from benchmarks.comparison import OUTPUTS
-from nmfsync import Features, NmfsyncWarning, extract_all, load_scene, match, nearest
-from nmfsync.engine import engine
-from nmfsync.matching import match_pairs
-from nmfsync.pairs import all_pairs, nearest_pairs
-from nmfsync.report.plots import to_png
-from nmfsync.synchronisation.parallel import thread_count
+from nmfsync import Features, NmfsyncWarning, extract_all, load_scene, match
+from nmfsync.matching import nearest, nearest_vnni
+from nmfsync.matching.match import match_pairs
+from nmfsync.matching.pairs import all_pairs
+from nmfsync.matching.similarity import nearest_pairs
+from nmfsync.report.figures.style import to_png
+from nmfsync.runtime.engine import engine
+from nmfsync.runtime.threads import thread_count
 from real_data import real_data
 
 pytestmark = pytest.mark.benchmark
@@ -61,7 +63,7 @@ def ours(images, pairs):
 def ours_by_blas(images, pairs):
     """The way of processors that do not multiply bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nearest, "_BYTES", False)
+        patch.setattr(nearest, "USE_BYTES", False)
         return ours(images, pairs)
 
 
@@ -198,7 +200,7 @@ def print_versions():
         except PackageNotFoundError:
             known.append(f"{name} not installed")
     print(f"\n{', '.join(known)}; {thread_count()} threads; "
-          f"{'bytes' if nearest.multiplies_bytes() else 'BLAS'}")  # fmt: skip
+          f"{'bytes' if nearest_vnni.multiplies_bytes() else 'BLAS'}")  # fmt: skip
 
 
 def work_of(images, pairs):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from nmfsync import NmfsyncWarning, evaluation, extract_all, load_scene, match
-from nmfsync.pairs import all_pairs, nearest_pairs, sequential_pairs
+from nmfsync.matching.pairs import all_pairs, sequential_pairs
+from nmfsync.matching.similarity import nearest_pairs
 from real_data import real_data
 
 pytestmark = pytest.mark.benchmark

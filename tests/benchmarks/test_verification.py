@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nmfsync import evaluation, extract_all, load_scene, match, synchronise
-from nmfsync.catalogue import scene_names
-from nmfsync.verification import verify
+from nmfsync.matching.verification import verify
+from nmfsync.scenes.catalogue import scene_names
 from real_data import real_data
 
 pytestmark = pytest.mark.benchmark

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from nmfsync import evaluation, extract_all, load_scene, match
-from nmfsync.catalogue import scene_names
-from nmfsync.matching import LEAST_WEIGHT
+from nmfsync.matching.match import LEAST_WEIGHT
+from nmfsync.scenes.catalogue import scene_names
 from real_data import real_data
 
 pytestmark = pytest.mark.benchmark

@@ -15,25 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.source import (
-    SIDE_FILES,
-    Block,
-    Source,
-    check_rows,
-    check_target,
-    choose,
-    optional,
-    put,
-    staging,
-    to_blocks,
-    to_matches,
-)
-from nmfsync.matches import Matches, PairwiseMatches
+from nmfsync.exchange.blocks import Block, check_rows, choose, to_blocks, to_matches
+from nmfsync.runtime.extras import optional
+from nmfsync.runtime.files import SIDE_FILES, check_target, put, staging
+from nmfsync.types.matches import Matches, PairwiseMatches, Source
 
 MAGIC = b"SQLite format 3\0"
+
 MAX_IMAGES = 2147483647  # pair_id = MAX_IMAGES * smaller id + larger id
+
 BATCH = 100  # pairs of images: COLMAP heeds Ctrl-C between two batches
+
 VERIFIED, RAW = "two_view_geometries", "matches"
+
 # The kinds of two-view geometry that say how the two cameras stand to each other.
 _GEOMETRIES = ("CALIBRATED", "UNCALIBRATED", "PLANAR", "PANORAMIC", "PLANAR_OR_PANORAMIC")
 
@@ -70,9 +64,6 @@ class ColmapSource(Source):
                 - np.float32(0.5)
                 for rows, cols, data in database.execute(query)
             ]
-
-
-# In ------------------------------------------------------------------------------------
 
 
 def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatches:
@@ -165,9 +156,6 @@ def _blocks(
         block = Block(i, j, rows, np.ones(n))
         check_rows(path, block, names, sizes)
         yield block
-
-
-# Out -----------------------------------------------------------------------------------
 
 
 def write_colmap(

@@ -18,21 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.source import (
-    Block,
-    Source,
-    check_rows,
-    check_target,
-    choose,
-    optional,
-    put,
-    staging,
-    to_blocks,
-    to_matches,
-)
-from nmfsync.matches import Matches, PairwiseMatches
+from nmfsync.exchange.blocks import Block, check_rows, choose, to_blocks, to_matches
+from nmfsync.runtime.extras import optional
+from nmfsync.runtime.files import check_target, put, staging
+from nmfsync.types.matches import Matches, PairwiseMatches, Source
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
+
 _MATCHES, _SCORES = "matches0", "matching_scores0"
 
 
@@ -51,9 +43,6 @@ class HlocSource(Source):
         """Positions in pixels as `Source.xy` says, which is as hloc stores them."""
         with _open(self.features) as file:
             return [file[name]["keypoints"][:, :2].astype(np.float32) for name in self.names]
-
-
-# In ------------------------------------------------------------------------------------
 
 
 def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMatches:
@@ -177,9 +166,6 @@ def _dataset(path: Path, group: Any, name: str) -> NDArray:
     if values.ndim != 1 or values.dtype.kind not in ("iu" if name == _MATCHES else "f"):
         raise NmfsyncError(f"{path}: {group.name}/{name} is no list of numbers of the right kind")
     return values
-
-
-# Out -----------------------------------------------------------------------------------
 
 
 def write_hloc(

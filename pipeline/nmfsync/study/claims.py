@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 # For every point of a study, by method and metric: one value a sample.
 Values = Mapping[str, Mapping[str, NDArray[np.float64]]]
+
 # Column of the figure, value of its parameter, and what was measured there.
 Points = Sequence[tuple[str, float, Values]]
 

@@ -8,11 +8,11 @@ from typing import Any
 from scipy import sparse
 
 from nmfsync import synthetic
-from nmfsync.landmarks import landmark_matches, load_landmarks
-from nmfsync.matches import PairwiseMatches
-from nmfsync.study.claims import Claim, Comparison, Consistency, Robustness
-from nmfsync.synchronisation import METHODS, Method
-from nmfsync.synchronisation.nmfsync import nmfsync
+from nmfsync.study.claims import Claim, Comparison, Consistency, Robustness, Verdict
+from nmfsync.study.landmarks import landmark_matches, load_landmarks
+from nmfsync.synchronisation.methods import METHODS, Method
+from nmfsync.synchronisation.nmfsync.method import nmfsync
+from nmfsync.types.matches import PairwiseMatches
 
 Setting = Mapping[str, Any]  # a value for every parameter of a problem
 
@@ -148,12 +148,14 @@ _sequence = cache(load_landmarks)  # Hotel's matches take 2 s to make
 
 # A point where the methods differ, and from which each parameter can go both ways.
 SYNTHETIC_BASE = {"k": 30, "d": 20, "rho": 0.6, "sigma": 0.6, "given_d": None, "theta": None}
+
 SYNTHETIC_PARAMETERS = (
     Parameter("k", "images k", (10, 20, 30, 40, 50)),
     Parameter("rho", "visibility ρ", (0.4, 0.5, 0.6, 0.8, 1.0)),
     Parameter("sigma", "noise σ", (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)),
     Parameter("d", "universe size d", (10, 15, 20, 25, 30)),
 )
+
 SYNTHETIC_METRICS = ("cycle_error", "gt_error", "f_score", "matchings")
 
 
@@ -268,3 +270,36 @@ STUDIES = {
         ),
     )
 }
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: one method, one metric, one point of the study.
+
+    Attributes
+    ----------
+    study, parameter : str
+    value : float
+        Of the parameter; all others are those of the base.
+    method, metric : str
+    mean, standard_error : float
+        Over the samples; the standard error of a single sample is 0.
+    samples : int
+    """
+
+    study: str
+    parameter: str
+    value: float
+    method: str
+    metric: str
+    mean: float
+    standard_error: float
+    samples: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a study found: the table, and what becomes of the paper's claims."""
+
+    rows: list[Row]
+    verdicts: list[Verdict]

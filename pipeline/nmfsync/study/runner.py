@@ -4,7 +4,6 @@ import csv
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,46 +15,13 @@ from tqdm import tqdm
 
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.files import atomic_write
-from nmfsync.stages import source_digest
-from nmfsync.study.claims import Points, Verdict
-from nmfsync.study.definitions import Contestant, Parameter, Problem, Setting, Study
-from nmfsync.synchronisation import synchronise
+from nmfsync.runtime.cache import source_digest
+from nmfsync.runtime.files import atomic_write
+from nmfsync.study.claims import Points
+from nmfsync.study.definitions import Contestant, Parameter, Problem, Results, Row, Setting, Study
+from nmfsync.synchronisation.synchronise import synchronise
 
 Measured = dict[str, dict[str, float]]  # by method and metric
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table: one method, one metric, one point of the study.
-
-    Attributes
-    ----------
-    study, parameter : str
-    value : float
-        Of the parameter; all others are those of the base.
-    method, metric : str
-    mean, standard_error : float
-        Over the samples; the standard error of a single sample is 0.
-    samples : int
-    """
-
-    study: str
-    parameter: str
-    value: float
-    method: str
-    metric: str
-    mean: float
-    standard_error: float
-    samples: int
-
-
-@dataclass(frozen=True)
-class Results:
-    """What a study found: the table, and what becomes of the paper's claims."""
-
-    rows: list[Row]
-    verdicts: list[Verdict]
 
 
 def run_study(

@@ -1,0 +1,165 @@
+"""What all formats share: where matches come from, checks, and the way to W and back."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from nmfsync.errors import NmfsyncError
+from nmfsync.types.arrays import IntArray
+from nmfsync.types.matches import Matches, PairwiseMatches
+
+ADDED = ("none", "matched", "all")
+
+
+class Block(NamedTuple):
+    """The matches of images i and j: rows (n, 2) of their features, and weights (n,)."""
+
+    i: int
+    j: int
+    rows: IntArray
+    weights: NDArray[np.float64]
+
+
+def check_rows(path: Path, block: Block, names: Sequence[str], sizes: Sequence[int]) -> None:
+    """Raise NmfsyncError if a match names a feature that its image does not have."""
+    i, j, rows, _ = block
+    if i == j:
+        raise NmfsyncError(f"{path}: {names[i]} has matches with itself")
+    for column, image in enumerate((i, j)):
+        bad = (rows[:, column] < 0) | (rows[:, column] >= sizes[image])
+        if bad.any():
+            a, b = rows[np.argmax(bad)]
+            raise NmfsyncError(
+                f"{path}: match ({a}, {b}) of {names[i]} and {names[j]} is impossible: "
+                f"{names[image]} has {sizes[image]} features, counted from 0"
+            )
+
+
+def to_matches(blocks: Iterable[Block], sizes: Sequence[int]) -> tuple[PairwiseMatches, str]:
+    """Gather blocks in W, dropping rows until every block is a partial permutation.
+
+    Of the rows that compete for a feature the one with the largest weight
+    stays, then the one that comes first.
+
+    Parameters
+    ----------
+    blocks : iterable of Block
+        Any order; several of one pair of images count together.
+    sizes : sequence of int, length k
+
+    Returns
+    -------
+    matches : PairwiseMatches
+    dropped : str
+        How many rows were dropped and why; empty for none.
+    """
+    counts = np.asarray(sizes, dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    m, k = int(offsets[-1]), len(counts)
+    parts = [(b.rows + offsets[[b.i, b.j]], b.weights) for b in blocks if len(b.rows)]
+    ends = np.concatenate([np.empty((0, 2), np.int64), *(rows for rows, _ in parts)])
+    p, q = np.sort(ends, axis=1).T
+    weights = np.concatenate([np.empty(0), *(w for _, w in parts)])
+
+    order = np.argsort(-weights, kind="stable")
+    _, first = np.unique(p[order] * m + q[order], return_index=True)
+    single = order[np.sort(first)]
+    image_of = np.repeat(np.arange(k), counts)
+    keep = single[
+        _compatible(p[single] * k + image_of[q[single]], q[single] * k + image_of[p[single]])
+    ]
+    p, q, kept_weights = p[keep], q[keep], weights[keep]
+    W = sparse.coo_array((kept_weights, (p, q)), shape=(m, m))
+    return PairwiseMatches(W + W.T, counts), _dropped(len(ends), len(single), len(keep))
+
+
+def _compatible(a: IntArray, b: IntArray) -> IntArray:
+    """Places of the rows to keep, first come first served, so that no a and no b repeats."""
+    free = (np.bincount(_ranks(a))[_ranks(a)] == 1) & (np.bincount(_ranks(b))[_ranks(b)] == 1)
+    taken_a: set[int] = set()
+    taken_b: set[int] = set()
+    keep = free.copy()
+    contested = np.flatnonzero(~free)
+    for at, x, y in zip(
+        contested.tolist(), a[contested].tolist(), b[contested].tolist(), strict=True
+    ):
+        if x not in taken_a and y not in taken_b:
+            taken_a.add(x)
+            taken_b.add(y)
+            keep[at] = True
+    return np.flatnonzero(keep)
+
+
+def _ranks(values: IntArray) -> IntArray:
+    return np.unique(values, return_inverse=True)[1]
+
+
+def _dropped(rows: int, single: int, kept: int) -> str:
+    if rows == kept:
+        return ""
+    return (
+        f"{rows - kept:,} of {rows:,} rows of matches dropped: {rows - single:,} repeated, "
+        f"{single - kept:,} of features that have another match in the same image"
+    )
+
+
+def choose(matches: Matches, added: str) -> Matches:
+    """Leave out matches that synchronising added.
+
+    What links two features through others need not be within a pixel of right,
+    and mappers follow such links by themselves; so added matches make cameras
+    worse (see docs/mapping.md).
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+        Without `given`, which says what they were made from, they stay as they are.
+    added : str
+        "none" keeps the matches that were given, "matched" also others between images
+        that had matches, "all" everything.
+
+    Raises
+    ------
+    NmfsyncError
+        If `added` is none of these.
+    """
+    check_added(added)
+    if added == "all" or matches.given is None:
+        return matches
+    W = matches.W.tocoo()
+    p, q = W.coords
+    k, image_of = len(matches.sizes), matches.image_of
+    was = matches.given.W.tocoo()
+    if added == "none":
+        m = W.shape[0]
+        keep = np.isin(p.astype(np.int64) * m + q, was.row.astype(np.int64) * m + was.col)
+    else:
+        keep = np.isin(image_of[p] * k + image_of[q], image_of[was.row] * k + image_of[was.col])
+    kept = sparse.csr_array((W.data[keep], (p[keep], q[keep])), shape=W.shape)
+    chosen = PairwiseMatches(kept, matches.sizes)
+    chosen.source, chosen.given = matches.source, matches.given
+    return chosen
+
+
+def check_added(added: str) -> None:
+    """Raise NmfsyncError if `choose` does not know such a choice."""
+    if added not in ADDED:
+        raise NmfsyncError(f"added matches: must be {', '.join(ADDED)}, not {added!r}")
+
+
+def to_blocks(matches: Matches) -> Iterator[Block]:
+    """Take W apart: one block for every pair of images i < j that has matches."""
+    k, image_of, offsets = len(matches.sizes), matches.image_of, matches.offsets
+    W = sparse.triu(matches.W, k=1, format="coo")
+    p, q = W.row.astype(np.int64), W.col.astype(np.int64)
+    key = image_of[p] * k + image_of[q]
+    order = np.lexsort((q, p, key))
+    for part in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+        if len(part):
+            i, j = divmod(int(key[part[0]]), k)
+            rows = np.column_stack([p[part] - offsets[i], q[part] - offsets[j]])
+            yield Block(i, j, rows, W.data[part])

@@ -1,0 +1,228 @@
+"""Mutual nearest neighbours among the SIFT descriptors of two images, exactly.
+
+With a' = a − 128, the squared distance of two descriptors of bytes is
+
+    |a − b|² = |a|² + (|b|² − 256 Σ b) − 2 a'·b,
+
+and every number in it, partial sums included, is whole and less than 2²⁴: 32-bit
+integers and single precision give the same, exact, result, so that equal
+distances are equal. Products are made in tiles of a few rows and columns; a tile
+serves both directions before the next one is made, so that the memory grows
+with the number of features and not with that of their pairs.
+
+A processor with the instruction VPDPBUSD (AVX-512 VNNI: Intel's since 2019,
+AMD's since 2022) multiplies the bytes themselves, 64 at once; elsewhere BLAS
+multiplies in single precision. The two inner steps, `multiply` and `absorb`,
+are written in the compiler's own language, because it finds neither that
+instruction nor the right vectors in loops.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmfsync.matching.nearest_vnni import (
+    BLOCKS,
+    LANES,
+    LENGTH,
+    ROWS,
+    USE_BYTES,
+    WIDTH,
+    absorb,
+    multiply,
+)
+from nmfsync.runtime.compiled import compiled
+
+BLAS_PRODUCTS = 2**18  # made by BLAS at a time: few enough for the cache
+
+NO_SECOND = -1
+
+
+class Prepared(NamedTuple):
+    """Descriptors of images, as rows and as columns of products.
+
+    Every image is padded to whole tiles. Norms of padding, and of descriptors of
+    zeros, which describe nothing, are infinite: they are nobody's nearest or
+    second nearest.
+    """
+
+    lengths: NDArray[np.int64]  # features of every image
+    starts: NDArray[np.int64]  # image i has the padded rows and columns from 48 starts[i] on
+    rows: NDArray  # (n, 128): a − 128
+    row_norms: NDArray[np.float32]  # (n,): |a|²
+    columns: NDArray  # (n / 48, 32, 48, 4): bytes of 48 columns, 4 after 4; for BLAS (n, 128)
+    column_norms: NDArray[np.float32]  # (n / 16, 16): |b|² − 256 Σ b
+
+
+def prepare(descriptors: Sequence[NDArray[np.uint8]]) -> Prepared:
+    """Make the descriptors of images, each (n, 128) bytes, ready for `mutual_nearest`."""
+    lengths = np.array([len(d) for d in descriptors], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(-(-lengths // WIDTH))])
+    padded = np.zeros((starts[-1] * WIDTH, LENGTH), np.uint8)
+    for start, image in zip(starts[:-1] * WIDTH, descriptors, strict=True):
+        padded[start : start + len(image)] = image
+    exact = padded.astype(np.float32)
+    norms = np.einsum("ij,ij->i", exact, exact)
+    norms[norms == 0] = np.inf
+    column_norms = (norms - 256 * exact.sum(axis=1)).reshape(-1, LANES)
+    if not USE_BYTES:
+        return Prepared(lengths, starts, exact - 128, norms, exact, column_norms)
+    words = padded.reshape(-1, WIDTH, LENGTH // 4, 4)
+    columns = np.ascontiguousarray(words.swapaxes(1, 2))
+    rows = (padded ^ 128).view(np.int8)  # a − 128 in two's complement
+    return Prepared(lengths, starts, rows, norms, columns, column_norms)
+
+
+def mutual_nearest(
+    left: Prepared, right: Prepared, pairs: NDArray[np.int64]
+) -> list[NDArray[np.int32]]:
+    """Features of two images that are nearest to each other, for pairs of images.
+
+    Distances are exact; among equal ones the first feature is nearest.
+
+    Parameters
+    ----------
+    left, right : Prepared
+    pairs : (n, 2) int64 array
+        An image of `left` and one of `right`.
+
+    Returns
+    -------
+    list of (n, 4) int32 arrays
+        For every pair, in order of the left feature: left feature, right
+        feature, their squared distance, and the smaller one of the two squared
+        distances to the second nearest, seen from either side; `NO_SECOND`
+        where there is none.
+    """
+    if not USE_BYTES:
+        return [_match_by_blas(left, right, i, j) for i, j in pairs.tolist()]
+    found, counts = _match_bytes(
+        left.lengths,
+        left.starts,
+        left.rows,
+        left.row_norms,
+        right.lengths,
+        right.starts,
+        right.columns,
+        right.column_norms,
+        pairs,
+    )
+    return np.split(found, np.cumsum(counts)[:-1])
+
+
+def _match_by_blas(left: Prepared, right: Prepared, i: int, j: int) -> NDArray[np.int32]:
+    first, last = left.starts[i : i + 2] * WIDTH
+    columns = right.columns[slice(*(right.starts[j : j + 2] * WIDTH))]
+    column_norms = right.column_norms[slice(*(right.starts[j : j + 2] * BLOCKS))]
+    by_row, by_column = _nothing(last - first), _nothing(len(column_norms))
+    step = max(ROWS, BLAS_PRODUCTS // max(1, len(columns)))
+    for start in range(0, last - first, step):
+        rows = slice(first + start, min(first + start + step, last))
+        products = (left.rows[rows] @ columns.T).astype(np.int32)
+        _absorb_products(products, start, left.row_norms[rows], column_norms, by_row, by_column)
+    return _mutual(left.lengths[i], by_row, by_column)
+
+
+@compiled
+def _nothing(count):  # type: ignore[no-untyped-def]
+    """Nearest neighbours of rows, or of blocks of 16 columns, before anything is known.
+
+    Array (count, 3, 16): squared distances to the nearest and to the second
+    nearest, and where the nearest is, which single precision holds up to 2²⁴. A
+    block has a column in every lane. In a row, every lane has the nearest of
+    its own columns: lanes that do not wait for each other make this fast.
+    """
+    return np.full((count, 3, LANES), np.inf, np.float32)
+
+
+@compiled
+def _match_bytes(  # type: ignore[no-untyped-def]
+    heights, row_starts, rows, row_norms, widths, column_starts, columns, column_norms, pairs
+):
+    """All matches, one pair after the other, and their numbers."""
+    most = 0
+    for i, j in pairs:
+        most += min(heights[i], widths[j])
+    found, counts = np.empty((most, 4), np.int32), np.zeros(len(pairs), np.int64)
+    tile = np.empty((ROWS, WIDTH), np.int32)
+    total = 0
+    for n in range(len(pairs)):
+        i, j = pairs[n]
+        first, height = row_starts[i] * WIDTH, -(-heights[i] // ROWS) * ROWS
+        groups = column_starts[j + 1] - column_starts[j]
+        norms = column_norms[column_starts[j] * BLOCKS :]
+        by_row, by_column = _nothing(height), _nothing(groups * BLOCKS)
+        for group in range(groups):
+            right = columns[column_starts[j] + group].ctypes.data
+            for start in range(0, height, ROWS):
+                multiply(rows[first + start].ctypes.data, right, tile.ctypes.data)
+                for row in range(ROWS):
+                    norm = row_norms[first + start + row]
+                    _absorb_row(tile[row], start + row, group, norm, norms, by_row, by_column)
+        matched = _mutual(heights[i], by_row, by_column)
+        counts[n] = len(matched)
+        found[total : total + len(matched)] = matched
+        total += len(matched)
+    return found[:total].copy(), counts
+
+
+@compiled
+def _absorb_products(products, start, row_norms, column_norms, by_row, by_column):  # type: ignore[no-untyped-def]
+    """Take the products of rows, from `start` on, into the nearest neighbours."""
+    for group in range(products.shape[1] // WIDTH):
+        for i in range(len(products)):
+            tile = products[i, group * WIDTH : (group + 1) * WIDTH]
+            _absorb_row(tile, start + i, group, row_norms[i], column_norms, by_row, by_column)
+
+
+@compiled
+def _absorb_row(products, row, group, norm, column_norms, by_row, by_column):  # type: ignore[no-untyped-def]
+    block = group * BLOCKS
+    absorb(
+        products.ctypes.data,
+        norm,
+        column_norms[block].ctypes.data,
+        by_row[row].ctypes.data,
+        by_column[block].ctypes.data,
+        np.float32(row),
+        np.float32(block),
+    )
+
+
+@compiled
+def _mutual(length, by_row, by_column):  # type: ignore[no-untyped-def]
+    """Rows and columns that are nearest to each other, as `mutual_nearest` returns them."""
+    found = np.empty((length, 4), np.int32)
+    count = 0
+    for p in range(length):
+        lane, second = _merge_lanes(by_row[p])
+        first, block = by_row[p, 0, lane], by_row[p, 2, lane]
+        if first == np.inf:
+            continue
+        column = by_column[int(block)]
+        if column[2, lane] == p:
+            second = min(second, column[1, lane])
+            found[count, 0], found[count, 1] = p, int(block) * LANES + lane
+            found[count, 2], found[count, 3] = first, NO_SECOND
+            if second < np.inf:
+                found[count, 3] = second
+            count += 1
+    return found[:count].copy()
+
+
+@compiled
+def _merge_lanes(row):  # type: ignore[no-untyped-def]
+    """Lane of the nearest column of a row, and the distance to the second nearest."""
+    first, second, block = row
+    best = 0
+    for lane in range(1, LANES):
+        tie = first[lane] == first[best] and block[lane] < block[best]
+        if first[lane] < first[best] or tie:
+            best = lane
+    runner_up = second[best]
+    for lane in range(LANES):
+        if lane != best:
+            runner_up = min(runner_up, first[lane])
+    return best, runner_up

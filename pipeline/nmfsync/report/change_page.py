@@ -1,0 +1,79 @@
+"""What synchronising did to matches: figures, a page, and the tracks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from numpy.typing import NDArray
+
+from nmfsync.evaluation.tracks import Change
+from nmfsync.report.figures.style import style_of, to_png
+from nmfsync.report.figures.track_lengths import lengths_figure
+from nmfsync.report.page import Picture, count, decimal, environment, write_bytes
+
+
+def write_change_report(
+    path: Path,
+    names: tuple[str, str],
+    method: str,
+    change: Change,
+    remarks: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+) -> None:
+    """Write a page, with everything in it, about what synchronising did.
+
+    Parameters
+    ----------
+    path : Path
+    names : tuple of str
+        Those of the file with the matches and of the file made from it.
+    method : str
+    change : Change
+    remarks, warnings : sequence of str
+        Sentences below and above the table.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    before, after = change.tracks
+    picture = Picture(
+        "lengths.png",
+        "Tracks before and after",
+        "The input is united: whatever is connected is one track, and programs such as OpenMVG "
+        "and OpenSfM throw it away if it holds two features of one image.",
+        to_png(lengths_figure({"input": before, method: after})),
+    )
+    html = (
+        environment()
+        .get_template("change.html")
+        .render(
+            given=names[0],
+            made=names[1],
+            method=style_of(method).name,
+            change=change,
+            rows=change_rows(change),
+            picture=picture,
+            remarks=remarks,
+            warnings=warnings,
+        )
+    )
+    write_bytes(path, html.encode())
+
+
+def change_rows(change: Change) -> list[tuple[str, str, str]]:
+    """Rows of the table: what, before, after."""
+    before, after = change.tracks
+    mean = decimal(_mean(before.lengths)), decimal(_mean(after.lengths))
+    return [
+        ("matches", count(change.kept + change.removed), count(change.kept + change.added)),
+        ("tracks", count(len(before.lengths)), count(len(after.lengths))),
+        ("mean length", *mean),
+        ("inconsistent tracks", count(change.inconsistent[0]), count(change.inconsistent[1])),
+        ("features in these", count(before.lost), count(after.lost)),
+        ("features without a match", count(before.alone), count(after.alone)),
+    ]
+
+
+def _mean(lengths: NDArray) -> float | None:
+    return float(lengths.mean()) if len(lengths) else None

@@ -1,0 +1,76 @@
+"""Where the cameras stand, and what they see."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from nmfsync.report.figures.style import ADDED, FAINT, INK, WRONG, unbox
+from nmfsync.scenes.scene import Scene
+from nmfsync.truth.depths import DepthMaps, FeatureDepths
+from nmfsync.types.arrays import FloatArray
+from nmfsync.types.features import Features
+
+MAX_POINTS = 20_000
+
+
+def cameras_figure(scene: Scene, features: Sequence[Features]) -> Figure:
+    """Draw cameras and points from two sides.
+
+    Parameters
+    ----------
+    scene : Scene
+        With cameras.
+    features : sequence of Features
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left, the side from which most can be seen; right, at a right angle to it.
+    """
+    cameras = scene.cameras or ()
+    centres = np.array([camera.centre for camera in cameras])
+    sights = np.array([camera.R[2] for camera in cameras])
+    points = _points(scene, features)
+    axes_of_view = _principal_axes(np.concatenate([centres, points]))
+    figure = Figure(figsize=(11, 5.2), dpi=150)
+    for axes, (x, y) in zip(figure.subplots(1, 2), ((0, 1), (0, 2)), strict=True):
+        view = axes_of_view[[x, y]].T
+        _draw(axes, centres @ view, sights @ view, points @ view, len(cameras) <= 60)
+    figure.subplots_adjust(left=0.06, right=0.985, top=0.96, bottom=0.09, wspace=0.16)
+    return figure
+
+
+def _points(scene: Scene, features: Sequence[Features]) -> FloatArray:
+    """Points (n, 3) of the features whose depth is known, at most so many as can be drawn."""
+    if not isinstance(scene.truth, DepthMaps | FeatureDepths):
+        return np.empty((0, 3))
+    found = [scene.truth.points(i, f.xy) for i, f in enumerate(features)]
+    points = np.concatenate(found)
+    points = points[np.isfinite(points).all(axis=1)]
+    return points[:: -(-len(points) // MAX_POINTS) or 1]
+
+
+def _principal_axes(points: FloatArray) -> FloatArray:
+    """Rows: directions in which the points extend most, second most, least."""
+    axes = np.linalg.svd(points - np.median(points, axis=0), full_matrices=True)[2]
+    return axes * np.where(axes.sum(axis=1, keepdims=True) < 0, -1, 1)
+
+
+def _draw(
+    axes: Axes, centres: FloatArray, sights: FloatArray, points: FloatArray, numbered: bool
+) -> None:
+    axes.plot(*points.T, ".", color=FAINT, markersize=1.5, alpha=0.6, zorder=1)
+    length = 0.06 * np.ptp(np.concatenate([centres, points]), axis=0).max()
+    ends = centres + length * sights
+    for centre, end in zip(centres, ends, strict=True):
+        axes.plot(*zip(centre, end, strict=True), color=WRONG, linewidth=1.2, zorder=2)
+    axes.plot(*centres.T, "o", color=ADDED, markersize=4.5, zorder=3)
+    for number, centre in enumerate(centres if numbered else (), start=1):
+        axes.annotate(
+            str(number), centre, xytext=(4, 3), textcoords="offset points", fontsize=8, color=INK
+        )
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.grid(color="#EEEEEE", linewidth=0.6)
+    unbox(axes)

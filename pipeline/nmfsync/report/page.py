@@ -1,0 +1,103 @@
+"""What all pages share: pictures, numbers as text, cells of tables."""
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from PIL import Image
+
+from nmfsync.evaluation.summary import MethodEvaluation
+from nmfsync.runtime.files import atomic_write
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of a report: its file beside the report, and the words around it."""
+
+    file: str
+    title: str
+    caption: str
+    png: bytes
+    photograph: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """Name of the place in the report."""
+        return Path(self.file).stem
+
+    @property
+    def source(self) -> str:
+        """The picture itself as a data address; photographs as JPEG, a fifth of the size."""
+        kind, data = ("jpeg", _jpeg(self.png)) if self.photograph else ("png", self.png)
+        return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _jpeg(png: bytes) -> bytes:
+    buffer = BytesIO()
+    # Without chroma subsampling, which would blur thin coloured lines.
+    Image.open(BytesIO(png)).convert("RGB").save(buffer, "JPEG", quality=87, subsampling=0)
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value as it is printed, and whether no method has a better one."""
+
+    text: str
+    best: bool = False
+
+
+def mark_best(
+    values: Sequence[float | None],
+    write: Callable[[float | None], str],
+    better: Callable[[list[float]], float],
+) -> list[Cell]:
+    """Print a column and mark its best values; one value alone is not a best one."""
+    known = [value for value in values if value is not None]
+    best = write(better(known)) if len(known) > 1 else None
+    return [Cell(write(value), write(value) == best) for value in values]
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def count(value: float) -> str:
+    """Write a whole number with separators: 12,238."""
+    return f"{value:,.0f}"
+
+
+def percent(value: float | None) -> str:
+    """Write a share with one decimal: 54.2 %."""
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def decimal(value: float | None) -> str:
+    """Write a measured value: two decimals below 10, one below 100, else none."""
+    if value is None:
+        return "–"
+    digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
+    return "0" if value == 0 else f"{value:,.{digits}f}"
+
+
+def judged_share(method: MethodEvaluation) -> float | None:
+    """Share of the matches, in both directions, that the truth can judge."""
+    return method.judged / (2 * method.matchings) if method.fcm and method.matchings else None
+
+
+def environment() -> Environment:
+    """Templates of the reports, with everything that is not ours escaped."""
+    environment = Environment(
+        loader=PackageLoader("nmfsync.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["count"] = count
+    return environment

@@ -1,0 +1,138 @@
+"""The figure and the report of a study."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from nmfsync.report.figures.style import (
+    INK,
+    MethodStyle,
+    legend_of,
+    line_of,
+    styles_of,
+    to_png,
+    unbox,
+)
+from nmfsync.report.page import Picture, environment, write_bytes
+from nmfsync.study.definitions import METRICS, Results, Row, Study
+
+
+def write_study_report(folder: Path, study: Study, results: Results) -> None:
+    """Write `figure.png`, `figure.pdf` and `report.html`.
+
+    Parameters
+    ----------
+    folder : Path
+    study : Study
+    results : Results
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    """
+    figure = study_figure(study, results.rows)
+    picture = Picture(
+        "figure.png",
+        study.title,
+        "One column a parameter, one row a metric. Lines are means, bands two standard errors to "
+        "either side. Solid lines are cycle-consistent in every sample, dashed ones are not. "
+        "Scales differ from panel to panel; errors of the input may lie above.",
+        to_png(figure),
+    )
+    counts = sorted({row.samples for row in results.rows})
+    html = (
+        environment()
+        .get_template("study.html")
+        .render(
+            study=study,
+            figure=picture,
+            verdicts=results.verdicts,
+            methods=_methods(results.rows),
+            points=len({(row.parameter, row.value) for row in results.rows}),
+            samples=" or ".join(map(str, counts)),
+            settings=[(k, v) for k, v in study.base.items() if v is not None],
+        )
+    )
+    write_bytes(folder / "figure.png", picture.png)
+    write_bytes(folder / "figure.pdf", _to_pdf(figure))
+    write_bytes(folder / "report.html", html.encode())
+
+
+def _to_pdf(figure: Figure) -> bytes:
+    buffer = BytesIO()
+    nothing = {"CreationDate": None, "Producer": None, "Creator": None}
+    figure.savefig(buffer, format="pdf", metadata=nothing)
+    return buffer.getvalue()
+
+
+def _methods(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row.method for row in rows))
+
+
+def study_figure(study: Study, rows: Sequence[Row]) -> Figure:
+    """Draw every metric over every parameter.
+
+    Parameters
+    ----------
+    study : Study
+    rows : sequence of Row
+        The table of the study.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    columns = list(dict.fromkeys(row.parameter for row in rows))
+    styles, consistent = styles_of(_methods(rows)), _consistent(rows)
+    height, width = len(study.metrics), len(columns)
+    size = (2.9 * width + 0.7, 2.1 * height + 0.9)
+    figure = Figure(figsize=size, dpi=150)
+    grid = figure.subplots(height, width, squeeze=False, sharex="col")
+    for line, metric in zip(grid, study.metrics, strict=True):
+        for axes, column, parameter in zip(line, columns, study.parameters, strict=True):
+            here = [row for row in rows if (row.metric, row.parameter) == (metric, column)]
+            _draw(axes, here, styles, consistent)
+            if metric == study.metrics[-1]:
+                axes.set_xlabel(parameter.label, color=INK)
+        line[0].set_ylabel(METRICS[metric], color=INK)
+    handles = [Line2D([], [], **line_of(styles[name], name in consistent)) for name in styles]
+    legend_of(figure, handles, 0.0)
+    inch_x, inch_y = 1 / np.array(size)
+    figure.subplots_adjust(
+        left=0.75 * inch_x, right=1 - 0.1 * inch_x, bottom=1.0 * inch_y, top=1 - 0.15 * inch_y,
+        wspace=0.22, hspace=0.16,
+    )  # fmt: skip
+    return figure
+
+
+def _consistent(rows: Sequence[Row]) -> set[str]:
+    """Methods without any cycle-error in the whole study."""
+    wrong = {row.method for row in rows if row.metric == "cycle_error" and row.mean > 0}
+    return set(_methods(rows)) - wrong
+
+
+def _draw(
+    axes: Axes, rows: Sequence[Row], styles: dict[str, MethodStyle], consistent: set[str]
+) -> None:
+    for method, style in styles.items():
+        own = [row for row in rows if row.method == method]
+        x, mean, error = np.array([(r.value, r.mean, r.standard_error) for r in own]).T
+        axes.fill_between(
+            x, mean - 2 * error, mean + 2 * error, color=style.colour, alpha=0.2, linewidth=0
+        )
+        axes.plot(x, mean, **line_of(style, method in consistent))
+    # The input's errors are so much larger that the methods would not be told apart.
+    methods = [row.mean + 2 * row.standard_error for row in rows if row.method != "input"]
+    if rows[0].metric in ("cycle_error", "gt_error"):
+        axes.set_ylim(0, 1.15 * max(*methods, 0.05))
+    axes.xaxis.set_major_locator(MaxNLocator(6, min_n_ticks=3))
+    axes.yaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
+    axes.grid(axis="y", color="#E4E4E4", linewidth=0.7)
+    unbox(axes)

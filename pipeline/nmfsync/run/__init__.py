@@ -1,0 +1,1 @@
+"""The only composers: they join the stages to a run of a scene, a batch, or a file."""

@@ -1,0 +1,1 @@
+"""What every stage may use: cached tasks, engines, threads, compiled code, files, progress."""

@@ -1,0 +1,60 @@
+"""Work on threads, with the same bits for any number of them.
+
+The linear algebra of the methods runs on one BLAS thread. What is large is cut
+here into pieces that do not depend on the number of threads, and every piece
+is computed on one: NumPy's products and the compiled kernels release the GIL.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numba
+
+T = TypeVar("T")
+
+BLOCK = 512  # rows: enough for fast products, few enough for the cache
+
+
+def thread_count() -> int:
+    """Threads to use: as many as numba would, whose limit joblib lowers in its workers."""
+    return int(numba.get_num_threads())
+
+
+def map_blocks(
+    work: Callable[[slice], T],
+    length: int,
+    block: int = BLOCK,
+    done: Callable[[slice], Any] = lambda piece: None,
+) -> list[T]:
+    """Call `work` for consecutive slices of range(length).
+
+    Parameters
+    ----------
+    work : callable
+        Takes a slice. It must not write where another slice reads or writes.
+    length : int
+    block : int
+        Length of the slices; the last one may be shorter.
+    done : callable
+        Called here, not on the threads, for one slice after the other when it is done.
+
+    Returns
+    -------
+    list
+        What the calls returned, in the order of the slices.
+    """
+    slices = [slice(i, min(i + block, length)) for i in range(0, length, block)]
+    threads = min(thread_count(), len(slices))
+    if threads <= 1:
+        return _collect(map(work, slices), slices, done)
+    with ThreadPoolExecutor(threads) as pool:
+        return _collect(pool.map(work, slices), slices, done)
+
+
+def _collect(results: Iterable[T], slices: list[slice], done: Callable[[slice], Any]) -> list[T]:
+    collected = []
+    for piece, result in zip(slices, results, strict=True):
+        collected.append(result)
+        done(piece)
+    return collected

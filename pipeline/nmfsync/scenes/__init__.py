@@ -1,0 +1,1 @@
+"""Stage 1: images, and what is known about them, from a data set or a folder."""

@@ -1,0 +1,404 @@
+"""Layouts of scene folders: from the files of a scene to a `Scene`.
+
+One reader for every layout. Positions are pixels everywhere, with the centre of
+the top-left pixel at (0, 0). Cameras come in two conventions that are each
+other's inverse: EPFL files hold the rotation from camera to world and the
+camera's centre, Middlebury files the rotation and translation from world to camera.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size
+from nmfsync.scenes.scene import Scene
+from nmfsync.types.arrays import FloatArray
+from nmfsync.types.camera import Camera
+from nmfsync.types.truth import Homographies
+
+# How far R Rᵀ may be from the identity: files round to three digits at worst.
+ROTATION_TOLERANCE = 5e-3
+
+
+def read_folder(folder: Path) -> Scene:
+    """Read a folder of images, with homographies or cameras if it holds any.
+
+    Parameters
+    ----------
+    folder : Path
+        Its own images are taken; if it has none, those in its subfolder
+        `images`; if there are none either, those in all subfolders. Files
+        H1to2p or H_1_2 are read as by `read_homographies`, NNNN.jpg.camera as
+        by `read_epfl`, and X_par.txt as by `read_middlebury`.
+
+    Returns
+    -------
+    Scene
+        Named "images/<folder name>".
+
+    Raises
+    ------
+    NmfsyncError
+        If fewer than two images can be read, or homographies or cameras are faulty.
+
+    Warns
+    -----
+    NmfsyncWarning
+        If files look like images but cannot be read.
+    """
+    name = f"images/{folder.resolve().name}"
+    for pattern, reader in _TELLTALES.items():
+        if any(re.fullmatch(pattern, path.name) for path in files_in(folder)):
+            return reader(name, folder)
+    readable, faults = [], []
+    for path in _image_files(folder):
+        try:
+            image_size(path)
+            readable.append(path)
+        except NmfsyncError as error:
+            faults.append(str(error))
+    if len(readable) < 2:
+        count = "only one image" if readable else "no images"
+        fault = f" ({faults[0]})" if faults else ""
+        raise NmfsyncError(f"{folder}: {count} found{fault}; at least two are needed")
+    if faults:
+        more = f" and {len(faults) - 1} more files" if faults[1:] else ""
+        warnings.warn(f"left out: {faults[0]}{more}", NmfsyncWarning, stacklevel=3)
+    return Scene(name, tuple(readable))
+
+
+def _image_files(folder: Path) -> list[Path]:
+    for files in (files_in(folder), files_in(folder / "images"), files_below(folder)):
+        images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
+        if images:
+            return images
+    return []
+
+
+_IMAGE_FILE = re.compile(r"(?:img)?([1-9][0-9]*)(\.[^.]+)")
+
+
+def read_homographies(name: str, folder: Path) -> Scene:
+    """Read a planar scene in the Oxford or the HPatches layout: img1 … imgN, H1to2p … H1toNp.
+
+    Parameters
+    ----------
+    name : str
+        Name of the scene.
+    folder : Path
+
+    Returns
+    -------
+    Scene
+        Its truth are `Homographies`.
+
+    Raises
+    ------
+    NmfsyncError
+        If an image or a homography is missing or faulty.
+    """
+    paths = _numbered_images(folder)
+    maps = [np.eye(3)]
+    for number in range(2, len(paths) + 1):
+        files = [folder / f"H1to{number}p", folder / f"H_1_{number}"]
+        maps.append(_read_homography(next((f for f in files if f.is_file()), files[0])))
+    sizes = np.array([image_size(path) for path in paths])
+    return Scene(name, paths, Homographies(np.array(maps), sizes))
+
+
+def _numbered_images(folder: Path) -> tuple[Path, ...]:
+    numbered: dict[int, Path] = {}
+    for path in files_in(folder):
+        match = _IMAGE_FILE.fullmatch(path.name)
+        if match and match[2].lower() in IMAGE_SUFFIXES:
+            other = numbered.setdefault(int(match[1]), path)
+            if other != path:
+                raise NmfsyncError(
+                    f"{folder}: {other.name} and {path.name} have one number; remove one of them"
+                )
+    if len(numbered) < 2:
+        raise NmfsyncError(f"{folder}: needs at least two images, img1.ppm and img2.ppm or so")
+    for number in range(1, len(numbered) + 1):
+        if number not in numbered:
+            raise NmfsyncError(f"{folder}: image {number} of {max(numbered)} is missing")
+    return tuple(numbered[number] for number in range(1, len(numbered) + 1))
+
+
+def _read_homography(path: Path) -> FloatArray:
+    """Nine numbers, however they are broken into lines, scaled to H[2, 2] = 1."""
+    if not path.exists():
+        raise NmfsyncError(f"{path}: no such file, but its image is there")
+    H = _numbers(_read_text(path), str(path))
+    if H.size != 9:
+        raise NmfsyncError(f"{path}: a homography has 9 numbers, this file has {H.size}")
+    H = H.reshape(3, 3)
+    try:
+        Homographies(H[None], np.ones((1, 2), dtype=np.int64))
+    except NmfsyncError:
+        raise NmfsyncError(f"{path}: the homography is singular or not finite") from None
+    return H / H[2, 2] if H[2, 2] else H
+
+
+def read_epfl(name: str, folder: Path) -> Scene:
+    """Read a scene in the EPFL layout (Strecha et al., CVPR 2008): NNNN.png, NNNN.png.camera.
+
+    A camera file holds 26 numbers: K (9), radial distortion k1, k2, k3, the
+    rotation from camera to world (9), the camera's centre (3), and the width
+    and height of the image it was calibrated for. An image of another size gets
+    its intrinsics scaled. The camera file may be named after another kind of
+    image (0000.jpg with 0000.png.camera).
+
+    Parameters
+    ----------
+    name : str
+        Name of the scene.
+    folder : Path
+
+    Returns
+    -------
+    Scene
+        With cameras; without truth and bounds.
+
+    Raises
+    ------
+    NmfsyncError
+        If images and cameras do not belong together, or a camera is faulty.
+    """
+    images = _by_stem(_images_with_cameras(folder))
+    cameras = _by_stem([path for path in files_in(folder) if path.suffix == ".camera"])
+    count = f"{folder}: {len(images)} images but {len(cameras)} camera files"
+    for stem, path in images.items():
+        if stem not in cameras:
+            raise NmfsyncError(f"{count}; {path.name}.camera is missing")
+    for stem, path in cameras.items():
+        if stem not in images:
+            raise NmfsyncError(f"{count}; the image of {path.name} is missing")
+    paths = _at_least_two(images.values(), folder)
+    return Scene(
+        name,
+        paths,
+        cameras=tuple(_read_epfl_camera(cameras[path.stem], path) for path in paths),
+    )
+
+
+def _read_epfl_camera(path: Path, image: Path) -> Camera:
+    numbers = _numbers(_read_text(path), str(path))
+    if numbers.size != 26:
+        raise NmfsyncError(
+            f"{path}: a camera has 26 numbers (K, distortion, R, centre, width and height), "
+            f"this file has {numbers.size}"
+        )
+    K, (k1, k2, k3), R, centre, size = np.split(numbers, [9, 12, 21, 24])
+    width, height = (int(number) for number in np.nan_to_num(size))
+    if width < 1 or height < 1:
+        raise NmfsyncError(f"{path}: the image size {width} × {height} at its end is impossible")
+    R = R.reshape(3, 3).T
+    camera = Camera(K.reshape(3, 3), R, -R @ centre, (width, height), (k1, k2, 0.0, 0.0, k3))
+    _check_camera(camera, str(path))
+    actual = image_size(image)
+    if abs(actual[0] * height / (actual[1] * width) - 1) > 0.01:
+        raise NmfsyncError(
+            f"{path}: is for an image of {width} × {height} pixels, but {image.name} has "
+            f"{actual[0]} × {actual[1]}: it must not be rotated or cropped"
+        )
+    return camera.scaled_to(actual)
+
+
+def read_middlebury(name: str, folder: Path) -> Scene:
+    """Read a scene in the Middlebury multi-view layout (Seitz et al., CVPR 2006).
+
+    The first line of X_par.txt is the number of images, and every other line
+    has an image's file name and 21 numbers: K (9), the rotation (9) and the
+    translation (3) from world to camera. The bounding box is taken from
+    README.txt, if that is there.
+
+    Parameters
+    ----------
+    name : str
+        Name of the scene.
+    folder : Path
+
+    Returns
+    -------
+    Scene
+        With cameras, and bounds if they are known; without truth. Images are
+        in the order of X_par.txt.
+
+    Raises
+    ------
+    NmfsyncError
+        If images and cameras do not belong together, or a camera is faulty.
+    """
+    files = [path for path in files_in(folder) if path.name.endswith("_par.txt")]
+    if len(files) != 1:
+        found = " and ".join(path.name for path in files) or "none"
+        raise NmfsyncError(f"{folder}: needs one camera file, <name>_par.txt; found {found}")
+    rows = _read_par_rows(files[0])
+    images = {path.name: path for path in _images_with_cameras(folder)}
+    count = f"{folder}: {len(images)} images but {len(rows)} cameras in {files[0].name}"
+    for listed in rows:
+        if listed not in images:
+            raise NmfsyncError(f"{count}; the image {listed} is missing")
+    for there in images:
+        if there not in rows:
+            raise NmfsyncError(f"{count}; there is none for {there}")
+    paths = _at_least_two([images[listed] for listed in rows], folder)
+    cameras = []
+    for path, (numbers, place) in zip(paths, rows.values(), strict=True):
+        K, R, t = np.split(numbers, [9, 18])
+        cameras.append(Camera(K.reshape(3, 3), R.reshape(3, 3), t, image_size(path)))
+        _check_camera(cameras[-1], place)
+    return Scene(name, paths, cameras=tuple(cameras), bounds=_read_bounds(folder / "README.txt"))
+
+
+def _read_par_rows(path: Path) -> dict[str, tuple[FloatArray, str]]:
+    """For every image its 21 numbers, and where they stand."""
+    lines = [
+        (words, f"{path}, line {number}")
+        for number, line in enumerate(_read_text(path).splitlines(), start=1)
+        if (words := line.split())
+    ]
+    if not lines or not (len(lines[0][0]) == 1 and lines[0][0][0].isdigit()):
+        raise NmfsyncError(f"{path}: the first line must be the number of images")
+    rows: dict[str, tuple[FloatArray, str]] = {}
+    for (image, *words), place in lines[1:]:
+        numbers = _numbers(" ".join(words), place)
+        if numbers.size != 21:
+            raise NmfsyncError(
+                f"{place}: a camera has a file name and 21 numbers (K, R, t), "
+                f"this line has {numbers.size}"
+            )
+        if image in rows:
+            raise NmfsyncError(f"{place}: {image} is listed twice")
+        rows[image] = numbers, place
+    if len(rows) != int(lines[0][0][0]):
+        raise NmfsyncError(f"{path}: announces {lines[0][0][0]} cameras but lists {len(rows)}")
+    return rows
+
+
+_BOUNDS = re.compile(r"bounding box[^()]*\(([^()]*)\)\s*\(([^()]*)\)")
+
+
+def _read_bounds(path: Path) -> FloatArray | None:
+    """Two opposite corners in the README, as (2, 3) minimum and maximum."""
+    match = _BOUNDS.search(_read_text(path)) if path.is_file() else None
+    if match is None:
+        return None
+    corners = [_numbers(text, f"{path}, bounding box") for text in match.groups()]
+    if any(corner.size != 3 for corner in corners):
+        raise NmfsyncError(f"{path}: the corners of the bounding box must have 3 numbers each")
+    return np.sort(np.array(corners), axis=0)
+
+
+def _check_camera(camera: Camera, place: str) -> None:
+    K, R = camera.K, camera.R
+    if not all(np.isfinite(part).all() for part in (K, R, camera.t, camera.distortion)):
+        raise NmfsyncError(f"{place}: holds a number that is not finite")
+    if K[0, 0] <= 0 or K[1, 1] <= 0:
+        raise NmfsyncError(
+            f"{place}: the focal lengths in K must be positive, not {K[0, 0]:g} and {K[1, 1]:g}"
+        )
+    if K[1, 0] or K[2].tolist() != [0, 0, 1]:
+        raise NmfsyncError(f"{place}: K must be upper triangular with last row 0 0 1")
+    deviation = np.abs(R @ R.T - np.eye(3)).max()
+    if deviation > ROTATION_TOLERANCE:
+        raise NmfsyncError(
+            f"{place}: R is not a rotation (R Rᵀ differs from the identity by {deviation:.2g})"
+        )
+    if np.linalg.det(R) < 0:
+        raise NmfsyncError(f"{place}: R is not a rotation but a reflection (determinant −1)")
+
+
+def _images_with_cameras(folder: Path) -> list[Path]:
+    """Images of a folder; depth maps may lie beside them as pictures."""
+    return [
+        path
+        for path in files_in(folder)
+        if path.suffix.lower() in IMAGE_SUFFIXES and ".depth." not in path.name
+    ]
+
+
+def _by_stem(paths: Sequence[Path]) -> dict[str, Path]:
+    """Files by their names, without .camera and the ending of the image."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        image = Path(path.name.removesuffix(".camera"))
+        stem = image.stem if image.suffix.lower() in IMAGE_SUFFIXES else image.name
+        other = found.setdefault(stem, path)
+        if other != path:
+            raise NmfsyncError(
+                f"{path.parent}: {other.name} and {path.name} are one camera's; remove one of them"
+            )
+    return found
+
+
+def _at_least_two(images: Collection[Path], folder: Path) -> tuple[Path, ...]:
+    if len(images) < 2:
+        raise NmfsyncError(f"{folder}: needs at least two images with cameras")
+    return tuple(images)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise NmfsyncError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _numbers(text: str, place: str) -> FloatArray:
+    """All numbers of a text, between blanks or commas; # starts a comment."""
+    words = re.sub(r"#.*", "", text).replace(",", " ").split()
+    try:
+        return np.array([float(word) for word in words])
+    except ValueError as error:
+        raise NmfsyncError(f"{place}: holds something that is not a number ({error})") from None
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Files of a folder in natural order (img2 before img10), without dot-files."""
+    files = [path for path in visible(folder) if path.is_file()]
+    return sorted(files, key=lambda path: _natural(path.name))
+
+
+def visible(folder: Path) -> list[Path]:
+    """Files and folders in a folder, without dot-files; none if there is no folder."""
+    try:
+        entries = list(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise NmfsyncError(f"{folder}: cannot be read ({error.strerror})") from None
+    return [path for path in entries if not path.name.startswith(".")]
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Files of a folder and its subfolders in natural order, without hidden ones."""
+    found = []
+    for path in folder.rglob("*"):
+        relative = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in relative.parts):
+            found.append((_natural(relative.as_posix()), path))
+    return [path for _, path in sorted(found)]
+
+
+def _natural(text: str) -> tuple[list[tuple[int, str]], str]:
+    """Sort key: numbers by value; the text itself decides between 01 and 1."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", text.casefold())
+    return [(int(part), "") if part[0].isdigit() else (-1, part) for part in parts], text
+
+
+# Format of a data set -> function from a scene's name and folder to the scene.
+READERS: dict[str, Callable[[str, Path], Scene]] = {
+    "homographies": read_homographies,
+    "epfl": read_epfl,
+    "middlebury": read_middlebury,
+}
+
+# Names of files that say which layout a folder has.
+_TELLTALES: dict[str, Callable[[str, Path], Scene]] = {
+    r"H1to[0-9]+p|H_1_[0-9]+": read_homographies,
+    r".+\.camera": read_epfl,
+    r".+_par\.txt": read_middlebury,
+}

@@ -1,0 +1,1 @@
+"""The published methods that ours are compared with."""

@@ -1,0 +1,296 @@
+"""MatchALS: synchronisation by low-rank matrix recovery."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+from scipy import sparse
+from scipy.linalg import lapack
+from scipy.sparse.csgraph import connected_components
+
+from nmfsync.errors import TooLargeError
+from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.progress import phase
+from nmfsync.runtime.threads import BLOCK, map_blocks, thread_count
+from nmfsync.synchronisation.numerics.products import gram
+from nmfsync.synchronisation.numerics.rounding import greedy_one_to_one
+from nmfsync.types.arrays import Float32Array, IntArray
+from nmfsync.types.matches import PairwiseMatches
+
+ALPHA = 50.0  # weight of the nuclear norm
+
+BETA = 0.1  # price of a match
+
+MAX_FEATURES = 5000  # connected ones; these take some minutes
+
+PART_SIZE = 200  # small components are solved together, up to so many features
+
+ZERO, ONE = np.float32(0), np.float32(1)
+
+
+def matchals(
+    matches: PairwiseMatches,
+    universe_size: int,
+    theta: float = 0.0,
+    seed: int = 0,
+    max_iterations: int = 1000,
+    tolerance: float = 5e-4,
+    max_features: int = MAX_FEATURES,
+) -> PairwiseMatches:
+    """Synchronise by recovering a low-rank match matrix.
+
+    Minimises ⟨β − W, X⟩ + α‖X‖_* over X in [0, 1] with identity diagonal
+    blocks, by the alternating direction method of multipliers with X = ABᵀ, and
+    keeps the entries above ½ (best first, where several in a block compete for
+    one feature). The result is not cycle-consistent.
+
+    Features without a path of matches between them have X = 0 at the optimum:
+    dropping such entries of any X raises neither term. So each part of the
+    problem that holds together is solved on its own, on dense arrays of its
+    size.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches
+    universe_size : int
+        Not used: the authors take the rank min(m, 4·max m_i), here of each part.
+    theta : float
+        Not used: the method has no pruning threshold.
+    seed : int
+        For the random start of A.
+    max_iterations : int
+    tolerance : float
+        Stops when the primal and the dual residual are both below.
+    max_features : int
+        Connected features up to which it is tried: time grows with their square
+        and with the features in an image, over hundreds of iterations.
+
+    Returns
+    -------
+    PairwiseMatches
+
+    Raises
+    ------
+    TooLargeError
+        If more features are connected, or the dense arrays do not fit into memory.
+
+    References
+    ----------
+    Zhou, Zhu, Daniilidis: Multi-image matching via fast alternating
+    minimization. ICCV 2015.
+    """
+    image, k = matches.image_of, len(matches.sizes)
+    pairs = [np.empty((2, 0), dtype=np.int64)]
+    with phase(None, "Recovering", "iteration") as shown:
+        for rows in _independent_parts(matches.W):  # the largest first
+            sizes = np.bincount(image[rows], minlength=k)
+            part = PairwiseMatches(matches.W[rows][:, rows], sizes)
+            rank = int(min(len(rows), 4 * sizes.max()))
+            _require_small(len(rows), max_features)
+            _require_memory(len(rows), rank)
+            X = _solve(part, rank, seed, max_iterations, tolerance, shown.update)
+            pairs.append(rows[_threshold(X, part)])
+    p, q = np.hstack(pairs)
+    upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=matches.W.shape).tocsr()
+    return PairwiseMatches(upper + upper.T, matches.sizes)
+
+
+def _independent_parts(W: sparse.csr_array) -> list[IntArray]:
+    """Features of W's connected components, small ones put together; none of single features."""
+    _, label = connected_components(W, directed=False)
+    size = np.bincount(label)
+    limit = max(size.max(initial=0), PART_SIZE)
+    part_of = np.full(len(size), -1)
+    filled: list[int] = []
+    for component in np.argsort(-size, kind="stable"):
+        if size[component] == 1:
+            break
+        if not filled or filled[-1] + size[component] > limit:
+            filled.append(0)
+        filled[-1] += size[component]
+        part_of[component] = len(filled) - 1
+    return [np.flatnonzero(part_of[label] == part) for part in range(len(filled))]
+
+
+def _solve(
+    matches: PairwiseMatches,
+    rank: int,
+    seed: int,
+    max_iterations: int,
+    tolerance: float,
+    done: Callable[[], Any] = lambda: None,
+) -> Float32Array:
+    """Run the ADMM; return the relaxed matches X, symmetrised.
+
+    Only X and P = X + Y/μ are kept as m × m arrays: Z is P projected onto the
+    constraints, and the multipliers are Y = μ(P − Z). All else is made from
+    them, block by block, where it is needed. `done` is called after every iteration.
+    """
+    m = matches.W.shape[0]
+    identity = sparse.eye_array(m, dtype=np.float32)
+    W = (matches.W - identity).astype(np.float32).tocsr()
+    own = np.repeat(list(pairwise(matches.offsets)), matches.sizes, axis=0)
+    X = W.toarray()
+    P = X.copy()
+    np.fill_diagonal(P, 1)
+    mu, ratio = 64.0, 1.0  # ratio of the μ that P was made with to the present one
+    reward = (W * np.float32(1 / mu) - identity).tocsr()  # as if Z, too, began without a diagonal
+    A = np.random.default_rng(seed).random((m, rank), dtype=np.float32)
+    B = np.empty_like(A)
+    for _ in range(max_iterations):
+        target = _Target(P, own, reward, np.float32(ratio), np.float32(BETA / mu))
+        _fit(partial(target.transposed_times, A), A, ALPHA / mu, out=B)
+        _fit(partial(target.times, B), B, ALPHA / mu, out=A)
+        primal, change = _move(X, P, A, B, own, np.float32(ratio))
+        dual, ratio = mu * change, 1.0
+        done()
+        if primal < tolerance and dual < tolerance:
+            break
+        if primal > 10 * dual:
+            mu, ratio = 2 * mu, 0.5
+        elif dual > 10 * primal:
+            mu, ratio = mu / 2, 2.0
+        reward = W * np.float32(1 / mu)
+    del P, target  # which would hold it
+    symmetric = X + X.T
+    symmetric *= np.float32(0.5)
+    return symmetric
+
+
+class _Target(NamedTuple):
+    """What X is fitted to, T = Z − (Y − W + β)/μ, never formed as a whole.
+
+    Attributes
+    ----------
+    P : (m, m) float32 array
+    own : (m, 2) int array
+        First and last + 1 feature of every feature's image.
+    reward : float32 sparse array, shape (m, m)
+        W/μ without the diagonal; symmetric.
+    ratio : float32
+        μ that P was made with, relative to the present μ.
+    price : float32
+        β/μ.
+    """
+
+    P: Float32Array
+    own: IntArray
+    reward: sparse.csr_array
+    ratio: np.float32
+    price: np.float32
+
+    def times(self, B: Float32Array, rows: slice) -> Float32Array:
+        """Rows of TB."""
+        dense = np.empty((rows.stop - rows.start, len(B)), dtype=np.float32)
+        _target_block(self.P, self.own, self.ratio, self.price, rows.start, 0, dense)
+        return dense @ B + self.reward[rows] @ B
+
+    def transposed_times(self, A: Float32Array, rows: slice) -> Float32Array:
+        """Rows of TᵀA."""
+        dense = np.empty((len(A), rows.stop - rows.start), dtype=np.float32)
+        _target_block(self.P, self.own, self.ratio, self.price, 0, rows.start, dense)
+        return dense.T @ A + self.reward[rows] @ A
+
+
+@compiled
+def _project(value, p, q, own):  # type: ignore[no-untyped-def]
+    """Z at (p, q): the identity inside an image, elsewhere P clipped to [0, 1]."""
+    if own[p, 0] <= q < own[p, 1]:
+        return ONE if p == q else ZERO
+    return min(max(value, ZERO), ONE)
+
+
+@compiled
+def _target_block(P, own, ratio, price, row, column, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with Z − Y/μ − β/μ, from the given row and column of P on."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            p, q = row + i, column + j
+            z = _project(P[p, q], p, q, own)
+            out[i, j] = z - ratio * (P[p, q] - z) - price
+
+
+def _fit(
+    product: Callable[[slice], Float32Array], F: Float32Array, ridge: float, out: Float32Array
+) -> None:
+    """Solve a ridge regression on the factor F, given (by blocks of rows) the target times F."""
+    inverse = _inverse(gram(F) + np.float32(ridge) * np.eye(F.shape[1], dtype=np.float32))
+
+    def work(rows: slice) -> None:
+        np.matmul(product(rows), inverse, out=out[rows])
+
+    map_blocks(work, len(out))
+
+
+def _move(
+    X: Float32Array,
+    P: Float32Array,
+    A: Float32Array,
+    B: Float32Array,
+    own: IntArray,
+    ratio: np.float32,
+) -> tuple[float, float]:
+    """Set X to ABᵀ, then P to X + Y/μ; return ‖X − Z‖/m and how far X moved, ‖ΔX‖/m."""
+
+    def work(rows: slice) -> tuple[float, float]:
+        return _move_block(X, P, own, ratio, rows.start, A[rows] @ B.T)
+
+    squares = np.array(map_blocks(work, len(X)))
+    gap, change = np.sqrt(squares.sum(axis=0)) / len(X)
+    return float(gap), float(change)
+
+
+@partial(compiled, fastmath={"reassoc"})  # or the sums would not be vectorised
+def _move_block(X, P, own, ratio, row, moved):  # type: ignore[no-untyped-def]
+    """Update the rows of X and P from the given one on; return ‖X − Z‖² and ‖ΔX‖²."""
+    gap = change = 0.0
+    for i in range(moved.shape[0]):
+        p = row + i
+        for q in range(moved.shape[1]):
+            x = moved[i, q]
+            z = _project(P[p, q], p, q, own)
+            P[p, q] = x + ratio * (P[p, q] - z)
+            z = _project(P[p, q], p, q, own)
+            gap += np.float64(x - z) ** 2
+            change += np.float64(x - X[p, q]) ** 2
+            X[p, q] = x
+    return gap, change
+
+
+def _inverse(matrix: Float32Array) -> Float32Array:
+    """Invert a positive definite matrix, in double precision: it may be badly conditioned."""
+    upper = lapack.dpotri(lapack.dpotrf(matrix.astype(np.float64))[0])[0]
+    return (np.triu(upper) + np.triu(upper, 1).T).astype(np.float32)
+
+
+def _threshold(X: Float32Array, matches: PairwiseMatches) -> IntArray:
+    """Keep entries above one half, at most one of a feature in every other image."""
+    image, k = matches.image_of, len(matches.sizes)
+    p, q = np.nonzero(X > 0.5)
+    above = image[p] < image[q]
+    p, q = p[above], q[above]
+    taken = greedy_one_to_one(p * k + image[q], q * k + image[p], X[p, q])
+    return np.stack([p[taken], q[taken]])
+
+
+def _require_small(m: int, max_features: int) -> None:
+    if m > max_features:
+        raise TooLargeError(
+            f"matchals is dense, and {m:,} features are connected, more than {max_features:,}: it "
+            "would take from many minutes to hours; use fewer features or another method"
+        )
+
+
+def _require_memory(m: int, rank: int) -> None:
+    """Raise TooLargeError unless X and P, A and B, their Gram matrix and the blocks fit."""
+    blocks = 2 * thread_count() * BLOCK * m
+    needed = 4 * (2 * m**2 + 2 * m * rank + 8 * rank**2 + blocks)
+    available = psutil.virtual_memory().available
+    if needed > 0.9 * available:
+        raise TooLargeError(
+            f"matchals needs about {needed / 1e9:,.1f} GB for {m:,} connected features, "
+            f"but {available / 1e9:,.1f} GB are free; use fewer features or another method"
+        )

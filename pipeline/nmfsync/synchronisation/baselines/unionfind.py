@@ -1,0 +1,57 @@
+"""Union-find: tracks as the connected components of the matches."""
+
+import warnings
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from nmfsync.errors import NmfsyncWarning
+from nmfsync.types.matches import MultiMatching, PairwiseMatches
+
+
+def unionfind(
+    matches: PairwiseMatches, universe_size: int, theta: float = 0.0, seed: int = 0
+) -> MultiMatching:
+    """Synchronise by following matches from image to image.
+
+    A track is a connected component of the matches. One that holds two features
+    of an image contradicts itself and is dropped: its features stay alone. This
+    is how structure-from-motion programs commonly make their tracks.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches
+        The weights of the matches are not used.
+    universe_size : int
+        Not used: the number of components decides.
+    theta : float
+        Not used: the method has no pruning threshold.
+    seed : int
+        Not used: nothing is random.
+
+    Returns
+    -------
+    MultiMatching
+
+    Warns
+    -----
+    NmfsyncWarning
+        If tracks are dropped.
+
+    References
+    ----------
+    Moulon, Monasse: Unordered feature tracking made fast and easy. CVMP 2012.
+    """
+    count, track = connected_components(matches.W, directed=False)
+    place = matches.image_of * count + track  # in 64 bits, as image_of is
+    _, which, features = np.unique(place, return_inverse=True, return_counts=True)
+    dropped = np.isin(track, track[features[which] > 1])
+    if dropped.any():
+        warnings.warn(
+            f"{dropped.sum()} of {len(track)} features are in tracks that see an image twice, "
+            "and lose their matches",
+            NmfsyncWarning,
+            stacklevel=3,
+        )
+    alone = count + np.arange(len(track))
+    return MultiMatching(np.where(dropped, alone, track), matches.sizes)

@@ -1,0 +1,1 @@
+"""ClusterSync: correlation clustering with prices learnt from the matches."""

@@ -1,0 +1,1 @@
+"""NmfSync: synchronisation by non-negative factorisation (Bernard et al. 2019)."""

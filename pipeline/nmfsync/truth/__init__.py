@@ -1,0 +1,1 @@
+"""Ground truth through space: depths, and the cameras they need."""

@@ -1,0 +1,96 @@
+"""The features of one image, and their form on disk."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nmfsync.errors import NmfsyncError
+from nmfsync.types.arrays import Float32Array
+
+_ARRAYS = ("xy", "descriptors", "scale", "orientation")
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of one image, strongest first.
+
+    Attributes
+    ----------
+    xy : (n, 2) float32 array
+        Pixels, x to the right and y down; the centre of the top-left pixel is (0, 0).
+    descriptors : (n, 128) uint8 array
+        SIFT histograms, which are whole numbers from 0 to 255.
+    scale : (n,) float32 array
+        Diameter of the blob in pixels, twice SIFT's σ (OpenCV's `KeyPoint.size`).
+    orientation : (n,) float32 array
+        Degrees from 0 to 360, clockwise as the image is seen.
+    image_size : tuple of int
+        Width and height of the image in pixels.
+    keypoints : int
+        What SIFT found before any choice was made: a position counts once for
+        each of its dominant orientations.
+    positions : int
+        Different positions among these.
+
+    Raises
+    ------
+    NmfsyncError
+        If the shapes or types are not these. No features: (0, 2) and (0, 128).
+    """
+
+    xy: Float32Array
+    descriptors: NDArray[np.uint8]
+    scale: Float32Array
+    orientation: Float32Array
+    image_size: tuple[int, int]
+    keypoints: int
+    positions: int
+
+    def __post_init__(self) -> None:
+        _check_arrays(self)
+
+    def __len__(self) -> int:
+        return len(self.xy)
+
+
+def _check_arrays(features: Features) -> None:
+    n = len(features.xy)
+    contract = [(np.float32, (n, 2)), (np.uint8, (n, 128)), (np.float32, (n,)), (np.float32, (n,))]
+    for name, (dtype, shape) in zip(_ARRAYS, contract, strict=True):
+        array = getattr(features, name)
+        if array.dtype != dtype or array.shape != shape:
+            raise NmfsyncError(
+                f"features: {name} must be {shape} {np.dtype(dtype)}, "
+                f"not {array.shape} {array.dtype}"
+            )
+        if not np.isfinite(array).all():
+            raise NmfsyncError(f"features: {name} holds NaN or infinite values")
+
+
+def pack_features(features: Sequence[Features]) -> dict[str, NDArray]:
+    """Turn the features of at least one image into plain named arrays, without loss.
+
+    Returns
+    -------
+    dict of str to array
+        xy, descriptors, scale and orientation of all images, one after the
+        other; counts (k, 5): width, height, keypoints, positions and features.
+    """
+    counts = [(*f.image_size, f.keypoints, f.positions, len(f)) for f in features]
+    arrays = {name: np.concatenate([getattr(f, name) for f in features]) for name in _ARRAYS}
+    return {"counts": np.array(counts, dtype=np.int64), **arrays}
+
+
+def unpack_features(arrays: Mapping[str, NDArray]) -> list[Features]:
+    """Inverse of `pack_features`."""
+    counts = arrays["counts"].tolist()
+    cuts = np.cumsum([row[-1] for row in counts])[:-1]
+    parts = (np.split(arrays[name], cuts) for name in _ARRAYS)
+    return [
+        Features(xy, descriptors, scale, orientation, (width, height), keypoints, positions)
+        for xy, descriptors, scale, orientation, (width, height, keypoints, positions, _) in zip(
+            *parts, counts, strict=True
+        )
+    ]

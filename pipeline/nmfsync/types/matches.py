@@ -1,0 +1,444 @@
+"""The two kinds of matches: pairwise ones, and cycle-consistent ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.files import atomic_write
+from nmfsync.types.arrays import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where matches come from, so that a file like it can be written.
+
+    Attributes
+    ----------
+    path : Path
+        The file with the matches.
+    names : tuple of str, length k
+        Names of the images.
+    verified : bool
+        The matches were verified since (`verification.verify`).
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    verified: bool = field(default=False, kw_only=True)
+
+    def xy(self) -> list[NDArray[np.float32]]:
+        """Positions of the features of every image, (n, 2) arrays.
+
+        Pixels, x to the right and y down; the centre of the top-left pixel is (0, 0).
+        """
+        raise NotImplementedError
+
+
+class _Features:
+    """What both kinds of matches know about the m features of the k images.
+
+    Feature p of all is feature `p - offsets[i]` of image `i = image_of[p]`.
+    """
+
+    sizes: IntArray
+    # The file of another program that they come from. `synchronise` hands it on;
+    # `save` does not keep it.
+    source: "Source | None" = None
+    # What a result of `synchronise` was made from.
+    given: "PairwiseMatches | None" = None
+
+    @property
+    def offsets(self) -> IntArray:
+        """(k + 1,) ints: image i has the features offsets[i] to offsets[i + 1] - 1."""
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+    @property
+    def image_of(self) -> IntArray:
+        """(m,) ints: the image of every feature."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the content as plain arrays."""
+        raise NotImplementedError
+
+    def save(self, path: Path | str) -> None:
+        """Write the content to an `.npz` file; see `PairwiseMatches.load`."""
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **self.arrays())
+
+    def to_colmap(
+        self,
+        path: Path | str,
+        verify: bool | None = None,
+        added: str = "none",
+        overwrite: bool = False,
+    ) -> None:
+        """Write the COLMAP database that they come from, with these matches in place of its own.
+
+        Everything else stays as it is, and so does the original. Needs
+        `pip install 'nmfsync[colmap]'`.
+
+        Parameters
+        ----------
+        path : Path or str
+        verify : bool, optional
+            Let COLMAP verify the matches, with a fixed seed, which makes the
+            two-view geometries that its mappers read. Otherwise these hold the
+            matches as they are: with the geometry of the original where it has
+            one, else without any, as CALIBRATED if the focal lengths of both
+            cameras are known there and UNCALIBRATED if not. `mapper` can do with
+            that, `global_mapper` cannot do without the geometry. None: only if they
+            have not been verified yet, by COLMAP or by `verification.verify`.
+        added : str
+            Which of the matches that synchronising added to write: "none",
+            those between images that are "matched" already, or "all".
+        overwrite : bool
+            Replace `path` if it exists.
+
+        Raises
+        ------
+        NmfsyncError
+            If the matches come from elsewhere (`source`), the original is not
+            what it was, or `path` is the original or exists.
+        """
+        from nmfsync.exchange.colmap import write_colmap
+
+        write_colmap(self, path, verify, added, overwrite)  # type: ignore[arg-type]
+
+    def to_hloc(self, path: Path | str, added: str = "none", overwrite: bool = False) -> None:
+        """Write the hloc file that they come from, with these matches in place of its own.
+
+        Pairs keep their keys, new ones get hloc's present kind; a pair without
+        matches stays, with -1 for every feature. Matches that were there keep
+        their scores, others get their weight. Needs `pip install 'nmfsync[hloc]'`.
+
+        Parameters
+        ----------
+        path : Path or str
+        added : str
+            As for `to_colmap`.
+        overwrite : bool
+            Replace `path` if it exists.
+
+        Raises
+        ------
+        NmfsyncError
+            If the matches come from elsewhere (`source`), the original is not
+            what it was, or `path` is the original or exists.
+        """
+        from nmfsync.exchange.hloc import write_hloc
+
+        write_hloc(self, path, added, overwrite)  # type: ignore[arg-type]
+
+
+class PairwiseMatches(_Features):
+    """Matches between pairs of images, in one sparse matrix.
+
+    Parameters
+    ----------
+    W : sparse or dense array, shape (m, m)
+        Block (i, j) holds the matches between image i and image j: 1, or a
+        weight in (0, 1]. Symmetric; at most one match of a feature in every
+        other image. The diagonal may be left out: it is set to 1.
+    sizes : sequence of int, shape (k,)
+        Number of features of every image; they add up to m.
+
+    Attributes
+    ----------
+    W : scipy.sparse.csr_array of float64, shape (m, m)
+        Unit diagonal, symmetric, indices sorted.
+
+    Raises
+    ------
+    NmfsyncError
+        If W or `sizes` is not as described; the message names the first fault.
+    """
+
+    W: sparse.csr_array
+    cycle_consistent: ClassVar[bool] = False
+
+    def __init__(self, W: Any, sizes: Sequence[int] | ArrayLike) -> None:
+        self.sizes = _check_sizes(sizes)
+        self.W = _check_matrix(W, self.sizes)
+
+    def __repr__(self) -> str:
+        return f"PairwiseMatches({len(self.sizes)} images, {self.W.shape[0]} features)"
+
+    def unweighted(self) -> "PairwiseMatches":
+        """Return the same matches, each with the weight 1."""
+        W = self.W.copy()
+        W.data[:] = 1.0
+        matches = PairwiseMatches(W, self.sizes)
+        matches.source, matches.given = self.source, self.given
+        return matches
+
+    def arrays(self) -> dict[str, Any]:
+        """W and sizes as plain arrays, from which `from_arrays` makes the same again."""
+        W = self.W
+        return {"data": W.data, "indices": W.indices, "indptr": W.indptr, "sizes": self.sizes}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> "PairwiseMatches":
+        """Inverse of `arrays`; raises NmfsyncError if they do not make a valid W."""
+        parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
+        try:
+            m = len(parts[2]) - 1
+            W = sparse.csr_array(parts, shape=(m, m))
+            W.check_format()
+        except (TypeError, ValueError) as error:
+            raise NmfsyncError(f"data, indices and indptr are not a CSR matrix ({error})") from None
+        return cls(W, arrays["sizes"])
+
+    @classmethod
+    def load(cls, path: Path | str) -> "PairwiseMatches":
+        """Read the W and the sizes that `save` wrote.
+
+        Raises
+        ------
+        NmfsyncError
+            If the file is missing, is not such a file, or its W is not valid.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return cls.from_arrays({name: file[name] for name in file.files})
+        except FileNotFoundError:
+            raise NmfsyncError(f"{path}: no such file") from None
+        except NmfsyncError as error:
+            raise NmfsyncError(f"{path}: {error}") from None
+        except KeyError as error:
+            raise NmfsyncError(
+                f"{path}: array {error} is missing; write the file with PairwiseMatches.save"
+            ) from None
+        except (OSError, ValueError, EOFError, BadZipFile):
+            raise NmfsyncError(
+                f"{path}: not a matches file; write it with PairwiseMatches.save"
+            ) from None
+
+    @classmethod
+    def from_colmap(cls, path: Path | str, verified: bool | None = None) -> "PairwiseMatches":
+        """Read the matches of a COLMAP database, which stays as it is.
+
+        Images are in order of image id, and an image without keypoints has 0
+        features. `source` remembers names and ids.
+
+        Parameters
+        ----------
+        path : Path or str
+        verified : bool, optional
+            Read the verified matches (`two_view_geometries`) or all (`matches`).
+            None reads the verified ones if there are any in the database.
+
+        Returns
+        -------
+        PairwiseMatches
+            Every match has the weight 1.
+
+        Warns
+        -----
+        NmfsyncWarning
+            If rows were dropped: repeated ones, and all but the first of those
+            that match a feature twice in one image.
+
+        Raises
+        ------
+        NmfsyncError
+            If the file is missing, no COLMAP database or damaged, or matches
+            name images or keypoints that do not exist.
+        """
+        from nmfsync.exchange.colmap import read_colmap
+
+        return read_colmap(path, verified)
+
+    @classmethod
+    def from_hloc(cls, matches_path: Path | str, features_path: Path | str) -> "PairwiseMatches":
+        """Read matches and features as hloc stores them. Needs `pip install 'nmfsync[hloc]'`.
+
+        Images are those of the file of features, in order of name. All keys that
+        hloc has used for pairs are known (`a/b`, `a_b`, both orders). Indices
+        stored with 16 bits are restored where that is possible.
+
+        Parameters
+        ----------
+        matches_path, features_path : Path or str
+
+        Returns
+        -------
+        PairwiseMatches
+            Weights are `matching_scores0` where there are any, else 1.
+
+        Warns
+        -----
+        NmfsyncWarning
+            If the scores are not in (0, 1] and so all weights are 1, or if
+            matches were dropped: repeated ones, and all but the best of those
+            that match a feature twice in one image.
+
+        Raises
+        ------
+        NmfsyncError
+            If a file is missing or damaged, matches name images or keypoints that
+            do not exist, or the names of two images differ in `/` and `-` only.
+        """
+        from nmfsync.exchange.hloc import read_hloc
+
+        return read_hloc(matches_path, features_path)
+
+
+class MultiMatching(_Features):
+    """Cycle-consistent matches: every feature shows one universe feature.
+
+    Two features match exactly if they show the same universe feature, so that
+    W = UUᵀ for the 0/1 matrix U (m × d) and every cycle of matches agrees.
+
+    Parameters
+    ----------
+    universe : sequence of int, shape (m,)
+        The universe feature of every feature. The numbers mean nothing: they
+        are replaced by 0, 1, 2 … in order of first appearance.
+    sizes : sequence of int, shape (k,)
+        Number of features of every image; they add up to m.
+
+    Attributes
+    ----------
+    universe : (m,) int array
+
+    Raises
+    ------
+    NmfsyncError
+        If the lengths disagree or two features of one image share a universe
+        feature.
+    """
+
+    universe: IntArray
+    cycle_consistent: ClassVar[bool] = True
+
+    def __init__(self, universe: ArrayLike, sizes: Sequence[int] | ArrayLike) -> None:
+        self.sizes = _check_sizes(sizes)
+        m = self.sizes.sum()
+        labels = np.asarray(universe)
+        if labels.shape != (m,):
+            raise NmfsyncError(f"universe has shape {labels.shape}, but the sizes add up to {m}")
+        _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        self.universe = rank[inverse]
+        order = np.lexsort((self.image_of, self.universe))
+        same = (np.diff(self.universe[order]) == 0) & (np.diff(self.image_of[order]) == 0)
+        if same.any():
+            p, q = order[np.argmax(same)], order[np.argmax(same) + 1]
+            raise NmfsyncError(
+                f"features {min(p, q)} and {max(p, q)} of image {self.image_of[p]} "
+                "share a universe feature"
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"MultiMatching({len(self.sizes)} images, {len(self.universe)} features, "
+            f"{self.universe_size} universe features)"
+        )
+
+    @property
+    def universe_size(self) -> int:
+        """Number d of universe features, those seen only once included."""
+        return int(self.universe.max(initial=-1)) + 1
+
+    @property
+    def U(self) -> sparse.csr_array:
+        """Sparse 0/1 array (m, d): feature p shows universe feature c."""
+        m = len(self.universe)
+        parts = (np.ones(m), self.universe, np.arange(m + 1))
+        return sparse.csr_array(parts, shape=(m, self.universe_size))
+
+    @cached_property
+    def W(self) -> sparse.csr_array:
+        """Sparse 0/1 array (m, m), W = UUᵀ: every match, and the unit diagonal."""
+        U = self.U
+        W = (U @ U.T).tocsr()
+        W.sort_indices()
+        return W
+
+    def arrays(self) -> dict[str, Any]:
+        """Universe and sizes, and W as `PairwiseMatches.arrays` gives it."""
+        return {"universe": self.universe, **PairwiseMatches(self.W, self.sizes).arrays()}
+
+    def tracks(self) -> list[IntArray]:
+        """Universe features seen in at least two images.
+
+        Returns
+        -------
+        list of (n, 2) int arrays
+            One array a track, in order of universe feature: rows (image,
+            feature within the image), in order of image.
+        """
+        order = np.argsort(self.universe, kind="stable")
+        image = self.image_of[order]
+        members = np.column_stack([image, order - self.offsets[image]])
+        ends = np.cumsum(np.bincount(self.universe, minlength=self.universe_size))
+        return [track for track in np.split(members, ends[:-1]) if len(track) > 1]
+
+
+Matches = PairwiseMatches | MultiMatching
+
+
+def matches_from_arrays(arrays: Mapping[str, Any]) -> Matches:
+    """Inverse of `arrays` of either class."""
+    if "universe" in arrays:
+        return MultiMatching(arrays["universe"], arrays["sizes"])
+    return PairwiseMatches.from_arrays(arrays)
+
+
+def _check_sizes(sizes: Any) -> IntArray:
+    array = np.asarray(sizes)
+    if array.ndim != 1 or len(array) == 0:
+        raise NmfsyncError("sizes must be a list with the number of features of every image")
+    if not np.issubdtype(array.dtype, np.integer) and not np.all(array == np.floor(array)):
+        raise NmfsyncError("sizes must be whole numbers")
+    if array.min() < 0:
+        raise NmfsyncError(f"sizes must not be negative: image {array.argmin()} has {array.min()}")
+    return array.astype(np.int64)
+
+
+def _check_matrix(W: Any, sizes: IntArray) -> sparse.csr_array:
+    """W as the class promises it, or an error that names the first fault."""
+    W = sparse.csr_array(W, dtype=np.float64, copy=True)
+    m = int(sizes.sum())
+    if W.shape[0] != W.shape[1]:
+        raise NmfsyncError(f"W must be square, not {W.shape[0]} × {W.shape[1]}")
+    if W.shape[0] != m:
+        raise NmfsyncError(f"W is {W.shape[0]} × {W.shape[0]}, but the sizes add up to {m}")
+    W.sum_duplicates()
+    if not np.isfinite(W.data).all():
+        raise NmfsyncError("W holds NaN or infinite values")
+    if len(W.data) and (W.data.min() < 0 or W.data.max() > 1):
+        raise NmfsyncError("the values of W must lie between 0 and 1")
+    W.setdiag(1.0)
+    W.eliminate_zeros()
+    W.sort_indices()
+    rows = np.repeat(np.arange(m), np.diff(W.indptr))
+    image_of = np.repeat(np.arange(len(sizes)), sizes)
+    inside = (image_of[rows] == image_of[W.indices]) & (rows != W.indices)
+    if inside.any():
+        p, q = rows[inside][0], W.indices[inside][0]
+        raise NmfsyncError(f"features {p} and {q} match, but both are in image {image_of[p]}")
+    asymmetric = (W - W.T).tocoo()
+    if asymmetric.count_nonzero():
+        at = np.flatnonzero(asymmetric.data)[0]
+        p, q = asymmetric.row[at], asymmetric.col[at]
+        raise NmfsyncError(f"W is not symmetric at features {p} and {q}; use (W + W.T) / 2")
+    # Indices are sorted, so two matches of a row in one image stand side by side.
+    twice = (np.diff(image_of[W.indices]) == 0) & (np.diff(rows) == 0)
+    if twice.any():
+        at = np.argmax(twice)
+        p, image = rows[at], image_of[W.indices[at]]
+        raise NmfsyncError(
+            f"feature {p} has two matches in image {image}; at most one is allowed in every image"
+        )
+    return W
