@@ -1,5 +1,6 @@
 """ClusterSync: its compiled parts against plain ones, its objective, and what it promises."""
 
+import heapq
 import os
 import subprocess
 import sys
@@ -15,10 +16,15 @@ from scipy.optimize import linear_sum_assignment
 import strategies
 from nmfsync import MultiMatching, PairwiseMatches, evaluation, synchronise, synthetic
 from nmfsync.runtime.threads import BLOCK
-from nmfsync.synchronisation.clustersync import assignment, exchange, graph, reassign
-from nmfsync.synchronisation.clustersync import prices as prices_module
-from nmfsync.synchronisation.clustersync.graph import Prices, build_graph, grow, support
+from nmfsync.synchronisation.clustersync.assignment import assign
+from nmfsync.synchronisation.clustersync.counts import count_pairs_within
+from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph, count_matches
+from nmfsync.synchronisation.clustersync.heap import pop, push
+from nmfsync.synchronisation.clustersync.prices import Prices, learn, match_probabilities
+from nmfsync.synchronisation.clustersync.reassign import reassign_images
 from nmfsync.synchronisation.clustersync.search import score, search
+from nmfsync.synchronisation.clustersync.start import grow, support
 
 # By its full name: `clustersync` of the package is the function.
 learning = import_module("nmfsync.synchronisation.clustersync.method")
@@ -61,7 +67,7 @@ def without_pairs(matches, left_out) -> PairwiseMatches:
     return PairwiseMatches(W, matches.sizes)
 
 
-def read(matches) -> graph.MatchGraph:
+def read(matches) -> MatchGraph:
     return build_graph(matches.W, matches.sizes)
 
 
@@ -85,7 +91,7 @@ def is_valid(label, matches) -> bool:
 def random_prices(rng, matches) -> Prices:
     """Make random ones; pairs of images without matches charge nothing, and some others."""
     k = len(matches.sizes)
-    seen = prices_module.count_matches(read(matches)) > 0
+    seen = count_matches(read(matches)) > 0
     factor = np.triu(rng.uniform(0, 2, (k, k)) * (rng.random((k, k)) < 0.8), 1) * seen
     return Prices(
         rng.uniform(0, 0.6, 3), (factor + factor.T).astype(np.float32), float(rng.uniform(0, 1.5))
@@ -149,6 +155,25 @@ def test_clusters_grow_along_the_best_matches(matches, seed):
     assert partition(label) == plainly_grown(A, priority, matches.image_of)
 
 
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(st.none() | st.sampled_from([0.0, 0.5, 1.0, 2.5, np.inf]), max_size=40))
+def test_heap_gives_the_smallest_key_as_heapq_does(steps):
+    """Of equal keys, which item comes first is open. None takes an item out."""
+    keys, items, length, expected = np.empty(40), np.empty(40, dtype=np.int64), 0, []
+    held = set()
+    for item, key in enumerate(steps):
+        if key is not None:
+            length = push(keys, items, length, key, item)
+            heapq.heappush(expected, key)
+            held.add((key, item))
+        elif expected:
+            smallest = float(keys[0]), int(items[0])
+            assert smallest[0] == heapq.heappop(expected)
+            held.remove(smallest)
+            length = pop(keys, items, length)
+        assert length == len(expected)
+
+
 @settings(max_examples=150, deadline=None)
 @given(rows=st.integers(0, 7), columns=st.integers(0, 7), seed=SEEDS, ties=st.booleans())
 def test_assignment_is_as_good_as_the_exact_one(rows, columns, seed, ties):
@@ -158,7 +183,7 @@ def test_assignment_is_as_good_as_the_exact_one(rows, columns, seed, ties):
     gain = rng.integers(1, 4, allowed.shape) * 1.0 if ties else rng.uniform(0, 1, allowed.shape)
     r, c = np.nonzero(allowed)
     first = np.concatenate([[0], np.cumsum(allowed.sum(axis=1))]).astype(np.int64)
-    chosen = assignment.assign(first, c, gain[r, c], columns)
+    chosen = assign(first, c, gain[r, c], columns)
 
     assigned = np.flatnonzero(chosen >= 0)
     assert allowed[assigned, chosen[assigned]].all()
@@ -204,12 +229,12 @@ def test_no_move_lowers_the_score_or_puts_an_image_together(matches, seed):
     assume(matches.sizes.sum())
     rng = np.random.default_rng(seed)
     prices, label = random_prices(rng, matches), random_labels(rng, matches)
-    W, changed = read(matches), np.ones(len(label), dtype=np.bool_)
-    before = score(W, prices, label)
-    for move in (reassign.reassign_images, exchange.exchange_between_clusters):
-        move(W, prices, label, changed)
+    graph, changed = read(matches), np.ones(len(label), dtype=np.bool_)
+    before = score(graph, prices, label)
+    for move in (reassign_images, exchange_between_clusters):
+        move(graph, prices, label, changed)
         assert is_valid(label, matches)
-        after = score(W, prices, label)
+        after = score(graph, prices, label)
         assert after >= before - 1e-7
         before = after
 
@@ -220,7 +245,7 @@ def test_feature_joins_if_that_costs_less_than_a_cluster_of_its_own(opening, tog
     matches = pairs([*cliques([0, 1, 2]), (2, 3)], [1, 1, 1, 1])
     label = np.array([0, 0, 0, 1])
     prices = Prices(np.full(3, 0.6), np.ones((4, 4), dtype=np.float32), opening)
-    reassign.reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
+    reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
     assert (label[3] == label[0]) == together
     assert (label[:3] == label[0]).all()
 
@@ -233,7 +258,7 @@ def test_exchanges_only_say_so_if_the_score_rises(matches, seed):
     prices, label = random_prices(rng, matches), random_labels(rng, matches)
     before, old = score(read(matches), prices, label), label.copy()
     changed = np.ones(len(label), dtype=np.bool_)
-    exchanged = exchange.exchange_between_clusters(read(matches), prices, label, changed).any()
+    exchanged = exchange_between_clusters(read(matches), prices, label, changed).any()
     assert exchanged == (score(read(matches), prices, label) > before + 1e-10)
     assert exchanged or (label == old).all()
 
@@ -278,7 +303,7 @@ def test_nothing_near_the_result_of_the_search_is_better(seed):
 def test_features_that_no_match_holds_together_part():
     """0 and 1 cost nothing together, as their images were never matched, and gain nothing."""
     matches = pairs([(2, 3), (2, 4), (3, 4)], [1, 1, 1, 1, 1])
-    factor = prices_module.count_matches(read(matches)).astype(np.float32)
+    factor = count_matches(read(matches)).astype(np.float32)
     label = search(read(matches), Prices(np.ones(3), factor, 1.0), np.array([0, 0, 1, 1, 1]))
     assert partition(label) == [0, 1, 2, 2, 2]
 
@@ -289,7 +314,7 @@ def test_features_that_no_match_holds_together_part():
 def clustered(seed):
     """Noisy matches between all pairs of images, and a clustering that is not perfect."""
     matches = noisy(d=16, rho=0.8, seed=seed)
-    assert (prices_module.count_matches(read(matches)) > 0).sum() == 12 * 11
+    assert (count_matches(read(matches)) > 0).sum() == 12 * 11
     return matches, grow(read(matches), support(read(matches)))
 
 
@@ -309,7 +334,7 @@ def test_confirmations_are_counted_match_by_match(seed):
     expected = counts[:, 0] / counts[:, 1]
     assert 0.05 < expected[0] < 0.98
     assert 1e-4 < expected[1] < 0.9 * expected[0]
-    np.testing.assert_allclose(prices_module._confirmed(read(matches), label), expected)
+    np.testing.assert_allclose(match_probabilities(read(matches), label), expected)
 
 
 def plain_pairs_within(A, image, label, k):
@@ -344,9 +369,9 @@ def test_pairs_within_clusters_are_counted_one_by_one(seed, share):
     matches = without_pairs(matches, np.argwhere(np.triu(rng.random((k, k)) < share, 1)))
     label = random_labels(rng, matches)
     expected = plain_pairs_within(dense(matches), matches.image_of, label, k)
-    for ours, theirs in zip(
-        prices_module._pairs_within(read(matches), label), expected, strict=True
-    ):
+    graph = read(matches)
+    counts = count_pairs_within(graph, label, count_matches(graph) > 0)
+    for ours, theirs in zip(counts, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -355,7 +380,7 @@ def test_prices_are_log_likelihood_ratios(seed):
     """Of matches and of missing ones, for features of one point and of two."""
     matches, label = clustered(seed)
     A, image, k = dense(matches), matches.image_of, len(matches.sizes)
-    inside, between = prices_module._confirmed(read(matches), label)
+    inside, between = match_probabilities(read(matches), label)
     average = np.log(inside / between)
     number, found, same = plain_pairs_within(A, image, label, k)
     pair_inside = (found + 30 * inside) / (number + 30)  # as if of 30 pairs more
@@ -368,7 +393,7 @@ def test_prices_are_log_likelihood_ratios(seed):
     price = np.log(missing_different / missing_same)
     assert (price > 0).all()
 
-    rewards, prices = prices_module.learn(read(matches), label, 0.5)
+    rewards, prices = learn(read(matches), label, 0.5)
     np.testing.assert_allclose(prices.missing, 0.5 * price / average)
     factor = np.log((1 - between) / (1 - pair_inside)) / np.log((1 - between) / (1 - inside))
     apart = ~np.eye(k, dtype=bool)
@@ -388,18 +413,18 @@ def test_unreliable_pairs_of_images_count_less():
     A = dense(pairs(cliques(*tracks), [d] * k))
     A[:d, d : 2 * d] = np.roll(np.eye(d), 1, axis=1)
     A[d : 2 * d, :d] = A[:d, d : 2 * d].T
-    W = read(PairwiseMatches(A, [d] * k))
+    graph = read(PairwiseMatches(A, [d] * k))
     label = np.tile(np.arange(d), k)
-    rewards, prices = prices_module.learn(W, label, 1.0)
-    row = np.repeat(np.arange(d * k), np.diff(W.first))
-    suspect = (row < d) & (W.other < 2 * d) & (W.other >= d)
+    rewards, prices = learn(graph, label, 1.0)
+    row = graph.feature
+    suspect = (row < d) & (graph.other < 2 * d) & (graph.other >= d)
     assert rewards[suspect].max() < rewards[row >= 2 * d].min()
     assert prices.image_pair[0, 1] < prices.image_pair[0, 2]
 
 
 def test_pairs_of_images_without_matches_have_no_price():
     matches = without_pairs(noisy(), [(0, 1), (2, 5)])
-    _, prices = prices_module.learn(read(matches), np.arange(len(matches.image_of)), 1.0)
+    _, prices = learn(read(matches), np.arange(len(matches.image_of)), 1.0)
     free = np.argwhere(np.triu(prices.image_pair == 0, 1))
     assert free.tolist() == [[0, 1], [2, 5]]
 
@@ -548,7 +573,6 @@ def test_reliability_of_image_pairs_is_learnt(monkeypatch):
     """Of 60 % of the pairs of images, nine of ten matches are wrong; of the others, none."""
 
     def mean_error(change) -> float:
-        learn = learning.learn
         errors = []
         with monkeypatch.context() as patch:
             patch.setattr(learning, "learn", lambda *arguments: change(*learn(*arguments)))
