@@ -63,7 +63,7 @@ def clustersync(
     start and search are described in docs/clustersync.md.
     """
     strength = theta / max(1 - theta, LEAST_REST)
-    with phase(None, "Clustering", "round") as shown:
+    with phase(None, "Clustering", "round") as bar:
         graph = build_graph(matches.W, matches.sizes)
         compared = count_matches(graph) > 0
         label = grow(graph, support(graph))
@@ -71,8 +71,8 @@ def clustersync(
         prices = Prices(np.full(3, FIRST_PRICE), compared.astype(np.float32), FIRST_OPENING)
         for _ in range(updates):
             rewarded = graph._replace(weight=graph.weight * rewards)
-            label = search(rewarded, prices, label, ROUNDS_TO_LEARN, shown.update)
+            label = search(rewarded, prices, label, ROUNDS_TO_LEARN, bar.update)
             rewards, prices = learn(graph, label, strength)
         rewarded = graph._replace(weight=graph.weight * rewards)
-        label = search(rewarded, prices, label, done=shown.update)
+        label = search(rewarded, prices, label, done=bar.update)
     return MultiMatching(label, matches.sizes)
