@@ -236,7 +236,7 @@ def test_similarities_are_never_all_in_memory(monkeypatch):
 
 def test_same_pairs_for_any_number_of_threads():
     code = (
-        "import hashlib, sys, numpy as np; sys.path.insert(0, sys.argv[1]); import test_pairs as t;"
+        "import hashlib, sys, numpy as np; sys.path.insert(0, sys.argv[1]); import test_similarity as t;"
         "from nmfsync.matching import similarity as p; f, _ = t.ring(60, 200);"
         "d = [i.descriptors for i in f];"
         "v = p._vlad(d, p._vocabulary(d), False); n = p.nearest_pairs(f, 5);"
