@@ -1,9 +1,7 @@
 """COLMAP databases, in and out, against those that pycolmap writes."""
 
-import os
 import re
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +11,8 @@ import pytest
 from scipy import sparse
 
 import nmfsync
-from colmap_scenes import EXTRA, POINTS, map_images, write_database
+from builders import between, contents, links
+from colmap_scenes import EXTRA, POINTS, copy_on_one_core, map_images, write_database
 from nmfsync import MultiMatching, NmfsyncError, NmfsyncWarning, PairwiseMatches, synchronise
 from nmfsync.evaluation.tracks import track_counts
 from nmfsync.matching import verification
@@ -63,13 +62,8 @@ def everything_else(path):
     return {name: sql(path, f"SELECT * FROM {name}") for name in kept}
 
 
-def state(folder):
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
-
-
 def matches_between(matches, i, j):
-    o = matches.offsets
-    block = matches.W[o[i] : o[i + 1], o[j] : o[j + 1]].tocoo()
+    block = between(matches, i, j)
     return sorted(zip(block.row.tolist(), block.col.tolist(), strict=True))
 
 
@@ -78,11 +72,6 @@ def matched_images(matches):
     p, q = sparse.triu(matches.W, 1).tocoo().coords
     image = matches.image_of
     return sorted(set(zip(image[p].tolist(), image[q].tolist(), strict=True)))
-
-
-def links(W):
-    p, q = sparse.triu(W, 1).tocoo().coords
-    return set(zip(p.tolist(), q.tolist(), strict=True))
 
 
 # In ------------------------------------------------------------------------------------
@@ -94,7 +83,7 @@ def test_reads_what_pycolmap_wrote(tmp_path, columns):
     names = ["z.jpg", "sub dir/a b.jpg", "c.jpg", "ü.jpg"]
     ids = [3, 7, 8, 40]
     xy = write_database(path, names, ids, columns, empty=(2,), pairs=[(0, 1), (1, 3), (0, 2)])
-    before = state(tmp_path)
+    before = contents(tmp_path)
     matches = PairwiseMatches.from_colmap(path)
     assert matches.sizes.tolist() == [N, N, 0, N]
     assert matches.source.names == tuple(names)
@@ -107,7 +96,7 @@ def test_reads_what_pycolmap_wrote(tmp_path, columns):
     for image in (0, 1, 3):
         np.testing.assert_array_equal(matches.source.xy()[image], xy[image] - np.float32(0.5))
     assert matches.source.xy()[2].shape == (0, 2)
-    assert state(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_verified_matches_come_first(database):
@@ -224,7 +213,7 @@ def test_only_matches_change(tmp_path, verify):
     path, out = tmp_path / "d.db", tmp_path / "new" / "out.db"
     write_database(path, ids=[2, 3, 5, 7, 11, 13], columns=4)
     rigged(path)
-    before = state(tmp_path)
+    before = contents(tmp_path)
     matches = PairwiseMatches.from_colmap(path)
     matches.to_colmap(out, verify=verify)
     assert everything_else(out) == everything_else(path)
@@ -232,7 +221,7 @@ def test_only_matches_change(tmp_path, verify):
     assert rows_of(out) == {p: sorted(rows) for p, rows in rows_of(path).items()}
     again = PairwiseMatches.from_colmap(out, verified=False)
     assert (again.W != matches.W).nnz == 0
-    assert state(tmp_path) == before
+    assert contents(tmp_path) == before
     assert [p.name for p in out.parent.iterdir()] == ["out.db"]
     # A database that holds matches only of what it was given is given less.
     fewer = PairwiseMatches(sparse.eye_array(6 * N), matches.sizes)
@@ -267,8 +256,8 @@ def test_result_of_every_kind_can_be_written(database, tmp_path):
         result.to_colmap(out, verify=False, added=added)
         again = PairwiseMatches.from_colmap(out)
         assert again.source.table == "two_view_geometries"
-        expected = links(result.W) if added == "all" else links(result.W) & links(matches.W)
-        assert links(again.W) == expected
+        expected = links(result) if added == "all" else links(result) & links(matches)
+        assert links(again) == expected
 
 
 def test_unverified_geometries_suit_the_mapper(database, tmp_path):
@@ -322,9 +311,9 @@ def test_what_is_written_by_default_was_given_and_is_consistent(tmp_path):
     result = synchronise(matches)
     result.to_colmap(tmp_path / "out.db", verify=False)
     again = PairwiseMatches.from_colmap(tmp_path / "out.db")
-    assert links(again.W) == links(result.W) & links(matches.W)
-    assert links(again.W) < links(matches.W)
-    assert links(result.W) - links(matches.W)  # or nothing is left out
+    assert links(again) == links(result) & links(matches)
+    assert links(again) < links(matches)
+    assert links(result) - links(matches)  # or nothing is left out
     assert track_counts(again).lost == 0
 
 
@@ -380,7 +369,7 @@ def test_verified_matches_keep_their_geometries(database, tmp_path, colmap_calls
     assert geometries(second) == geometries(first)
     assert any(blob for row in geometries(first) for blob in row[2:])
     assert rows_of(second, "two_view_geometries") == rows_of(second)
-    assert links(PairwiseMatches.from_colmap(second).W) == links(result.W) & links(matches.W)
+    assert links(PairwiseMatches.from_colmap(second)) == links(result) & links(matches)
     # Read as unverified on purpose, they are verified.
     raw = PairwiseMatches.from_colmap(first, verified=False)
     assert raw.source.unverified
@@ -391,39 +380,31 @@ def test_verified_matches_keep_their_geometries(database, tmp_path, colmap_calls
 def test_matches_that_we_verified_are_written_as_they_are(database, tmp_path, colmap_calls):
     matches = PairwiseMatches.from_colmap(database)
     verified = verification.verify(matches, matches.source.xy(), progress=False)
-    assert 0 < len(links(verified.W)) < len(links(matches.W))
+    assert 0 < len(links(verified)) < len(links(matches))
     assert not verified.source.unverified
     verified.to_colmap(tmp_path / "verified.db")
     result = synchronise(verified.unweighted())
     result.to_colmap(tmp_path / "result.db")
     assert colmap_calls == []
     for name, expected in (
-        ("verified.db", links(verified.W)),
-        ("result.db", links(result.W) & links(verified.W)),
+        ("verified.db", links(verified)),
+        ("result.db", links(result) & links(verified)),
     ):
         out = tmp_path / name
         assert rows_of(out) == rows_of(out, "two_view_geometries")
-        assert links(PairwiseMatches.from_colmap(out, verified=True).W) == expected
+        assert links(PairwiseMatches.from_colmap(out, verified=True)) == expected
     verified.to_colmap(tmp_path / "both.db", verify=True)
     assert len(colmap_calls) == 1
 
 
-def test_same_bits_every_time(database, tmp_path):
+def test_same_bits_every_time(database, tmp_path, in_another_process):
     matches = PairwiseMatches.from_colmap(database)
     for name in ("a.db", "b.db"):
         matches.to_colmap(tmp_path / name)
     dump = "SELECT * FROM two_view_geometries"
     assert sql(tmp_path / "a.db", dump) == sql(tmp_path / "b.db", dump)
-    code = (
-        "import sys, nmfsync; "
-        "nmfsync.PairwiseMatches.from_colmap(sys.argv[1]).to_colmap(sys.argv[2])"
-    )
-    command = [sys.executable, "-c", code, str(database), str(tmp_path / "c.db")]
-    if hasattr(os, "sched_setaffinity"):  # on one core
-        cores = os.sched_getaffinity(0)
-        one = {min(cores)}
-        subprocess.run(command, check=True, preexec_fn=lambda: os.sched_setaffinity(0, one))
-        assert sql(tmp_path / "a.db", dump) == sql(tmp_path / "c.db", dump)
+    in_another_process(copy_on_one_core, str(database), str(tmp_path / "c.db"))
+    assert sql(tmp_path / "a.db", dump) == sql(tmp_path / "c.db", dump)
 
 
 def test_names_with_spaces_are_verified(tmp_path):
@@ -437,7 +418,7 @@ def test_targets_are_protected(database, tmp_path):
     matches = PairwiseMatches.from_colmap(database)
     out = tmp_path / "out.db"
     out.write_text("precious")
-    before = state(tmp_path)
+    before = contents(tmp_path)
     link = tmp_path / "link.db"
     link.symlink_to(database)
     for path in (database, link):
@@ -448,7 +429,7 @@ def test_targets_are_protected(database, tmp_path):
         matches.to_colmap(out)
     with pytest.raises(NmfsyncError, match="is a folder"):
         matches.to_colmap(tmp_path, overwrite=True)
-    assert state(tmp_path) == before
+    assert contents(tmp_path) == before
     # Changes pending beside the old file do not belong to the new one.
     (tmp_path / "out.db-wal").write_bytes(b"stale")
     matches.to_colmap(out, overwrite=True)
@@ -472,12 +453,12 @@ def test_nothing_that_sqlite_holds_beside_is_lost(database, tmp_path, monkeypatc
 
 
 def test_read_only_folder_can_be_read(database, tmp_path):
-    before = state(tmp_path)
+    before = contents(tmp_path)
     database.chmod(0o400)
     tmp_path.chmod(0o500)
     try:
         matches = PairwiseMatches.from_colmap(database)
-        assert state(tmp_path) == before
+        assert contents(tmp_path) == before
         matches.to_colmap(tmp_path.parent / "elsewhere.db", verify=False, overwrite=True)
         assert rows_of(tmp_path.parent / "elsewhere.db")
     finally:
@@ -487,7 +468,7 @@ def test_read_only_folder_can_be_read(database, tmp_path):
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, RuntimeError("no")])
 def test_failure_leaves_nothing(database, tmp_path, monkeypatch, fault):
     matches = PairwiseMatches.from_colmap(database)
-    before = state(tmp_path)
+    before = contents(tmp_path)
 
     def fail(*args, **kwargs):
         raise fault
@@ -496,7 +477,7 @@ def test_failure_leaves_nothing(database, tmp_path, monkeypatch, fault):
     kind = NmfsyncError if isinstance(fault, RuntimeError) else KeyboardInterrupt
     with pytest.raises(kind):
         matches.to_colmap(tmp_path / "out.db")
-    assert state(tmp_path) == before
+    assert contents(tmp_path) == before
     assert [p for p in tmp_path.iterdir() if p.is_dir()] == []
 
 
@@ -534,9 +515,9 @@ def test_database_of_an_older_colmap(database, tmp_path):
     for table in ("rigs", "rig_sensors", "frames", "frame_data", "pose_priors"):
         sql(database, f"DROP TABLE {table}")
     sql(database, "PRAGMA user_version = 3800")
-    before = state(tmp_path)
+    before = contents(tmp_path)
     result = synchronise(PairwiseMatches.from_colmap(database))
     result.to_colmap(tmp_path / "new" / "out.db")
-    assert state(tmp_path) == before
+    assert contents(tmp_path) == before
     (model,) = map_images(tmp_path / "new" / "out.db", tmp_path)
     assert model.num_reg_images() == 6

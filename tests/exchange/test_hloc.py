@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import nmfsync
+from builders import between, contents
 from nmfsync import MultiMatching, NmfsyncError, NmfsyncWarning, PairwiseMatches, synchronise
 
 h5py = pytest.importorskip("h5py", reason="needs pip install 'nmfsync[hloc]'")
@@ -55,8 +56,7 @@ def files(tmp_path) -> tuple[Path, Path]:
 
 
 def block(matches, i, j):
-    o = matches.offsets
-    part = matches.W[o[i] : o[i + 1], o[j] : o[j + 1]].tocoo()
+    part = between(matches, i, j)
     return sorted(zip(part.row.tolist(), part.col.tolist(), part.data.tolist(), strict=True))
 
 
@@ -71,22 +71,18 @@ def content(path):
         return found
 
 
-def state(folder):
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
-
-
 # In ------------------------------------------------------------------------------------
 
 
 def test_reads_what_hloc_writes(files, tmp_path):
-    before = state(tmp_path)
+    before = contents(tmp_path)
     matches = PairwiseMatches.from_hloc(*files)
     assert matches.sizes.tolist() == [5, 4, 6]
     assert matches.source.names == NAMES
     assert block(matches, 0, 1) == [(0, 0, 0.5), (2, 3, 0.25)]
     assert block(matches, 0, 2) == [(0, 4, 0.75), (4, 1, 1.0)]
     assert block(matches, 1, 2) == []
-    assert state(tmp_path) == before
+    assert contents(tmp_path) == before
     assert matches.unweighted().source is matches.source
 
 
@@ -229,13 +225,13 @@ def test_round_trip_keeps_everything_but_matches(files, tmp_path):
     with h5py.File(files[0], "a") as file:
         file["a.jpg/b.jpg"].attrs["made by"] = "somebody"
         file["a.jpg/b.jpg"].create_dataset("other", data=[1, 2])
-    before = state(tmp_path)
+    before = contents(tmp_path)
     matches = PairwiseMatches.from_hloc(*files)
     matches.to_hloc(tmp_path / "new" / "out.h5")
     assert content(tmp_path / "new" / "out.h5") == content(files[0])
     with h5py.File(tmp_path / "new" / "out.h5") as file:
         assert file["a.jpg/b.jpg"].attrs["made by"] == "somebody"
-    assert state(tmp_path) == before
+    assert contents(tmp_path) == before
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["out.h5"]
 
 
@@ -300,13 +296,13 @@ def test_without_scores_none_are_written(tmp_path):
 def test_targets_are_protected(files, tmp_path):
     matches = PairwiseMatches.from_hloc(*files)
     (tmp_path / "out.h5").write_text("precious")
-    before = state(tmp_path)
+    before = contents(tmp_path)
     for path in files:
         with pytest.raises(NmfsyncError, match="is the input itself"):
             matches.to_hloc(path, overwrite=True)
     with pytest.raises(NmfsyncError, match="exists already"):
         matches.to_hloc(tmp_path / "out.h5")
-    assert state(tmp_path) == before
+    assert contents(tmp_path) == before
     matches.to_hloc(tmp_path / "out.h5", overwrite=True)
     assert content(tmp_path / "out.h5") == content(files[0])
 
@@ -317,7 +313,7 @@ def test_failure_leaves_nothing(files, tmp_path, monkeypatch):
     def fail(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nmfsync.exchange.hloc._replace_matches", fail)
+    monkeypatch.setattr(h5py.Group, "create_dataset", fail)
     with pytest.raises(KeyboardInterrupt):
         matches.to_hloc(tmp_path / "out.h5")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["features.h5", "matches.h5"]

@@ -1,32 +1,14 @@
-import os
-import subprocess
-import sys
-from pathlib import Path
+"""SIFT features of one image: what is found, kept and described."""
 
 import cv2
 import numpy as np
 import pytest
 from skimage import data
 
+from builders import same_features, with_opencv_threads
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features.extract import extract_all
 from nmfsync.features.sift import extract
-from nmfsync.types.features import Features, pack_features, unpack_features
-
-
-@pytest.fixture(scope="module")
-def astronaut():
-    return cv2.cvtColor(data.astronaut(), cv2.COLOR_RGB2GRAY)
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(name, pixels):
-        path = tmp_path / name
-        cv2.imencode(path.suffix, pixels)[1].tofile(path)
-        return path
-
-    return write
+from real_data import real_data
 
 
 def blobs(*centres, radius=6.0, shape=(120, 160)):
@@ -34,13 +16,6 @@ def blobs(*centres, radius=6.0, shape=(120, 160)):
     y, x = np.mgrid[: shape[0], : shape[1]]
     picture = sum(np.exp(-((x - u) ** 2 + (y - v) ** 2) / (2 * radius**2)) for u, v in centres)
     return np.rint(255 * picture).astype(np.uint8)
-
-
-def same(a, b):
-    return all(
-        np.array_equal(getattr(a, name), getattr(b, name))
-        for name in ("xy", "descriptors", "scale", "orientation", "image_size")
-    ) and (a.keypoints, a.positions) == (b.keypoints, b.positions)
 
 
 def nearest_distance(a, b):
@@ -150,8 +125,8 @@ def test_a_lower_contrast_threshold_finds_more():
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 3), (1, 100), (100, 1), (100, 100)])
-def test_flat_or_tiny_image_has_no_features_and_a_warning_with_its_name(write, shape):
-    path = write("grey.png", np.full(shape, 128, np.uint8))
+def test_flat_or_tiny_image_has_no_features_and_a_warning_with_its_name(write_image, shape):
+    path = write_image("grey.png", np.full(shape, 128, np.uint8))
     with pytest.warns(NmfsyncWarning, match=r"grey\.png: no features"):
         features = extract(path)
     assert features.xy.shape == (0, 2)
@@ -160,16 +135,16 @@ def test_flat_or_tiny_image_has_no_features_and_a_warning_with_its_name(write, s
     assert features.image_size == shape[::-1]
 
 
-def test_file_grey_array_and_colour_array_agree(write, astronaut):
-    path = write("a.png", astronaut)
+def test_file_grey_array_and_colour_array_agree(write_image, astronaut):
+    path = write_image("a.png", astronaut)
     from_file = extract(path, limit=40)
-    assert same(from_file, extract(astronaut, limit=40))
-    assert same(from_file, extract(np.repeat(astronaut[:, :, None], 3, axis=2), limit=40))
+    assert same_features(from_file, extract(astronaut, limit=40))
+    assert same_features(from_file, extract(np.repeat(astronaut[:, :, None], 3, axis=2), limit=40))
 
 
-def test_large_image_is_reduced_with_a_warning_and_positions_of_the_full_image(write):
+def test_large_image_is_reduced_with_a_warning_and_positions_of_the_full_image(write_image):
     picture = blobs((301, 200), (99.5, 251), (400, 80), radius=12, shape=(401, 503))
-    path = write("large.png", picture)
+    path = write_image("large.png", picture)
     with pytest.warns(NmfsyncWarning, match=r"large\.png: more than 0\.04 million pixels"):
         reduced = extract(path, limit=3, max_pixels=40_000)
     full = extract(path, limit=3)
@@ -179,7 +154,7 @@ def test_large_image_is_reduced_with_a_warning_and_positions_of_the_full_image(w
 
 
 def test_image_of_exactly_the_largest_size_is_not_reduced(astronaut):
-    assert same(extract(astronaut, 20, max_pixels=512 * 512), extract(astronaut, 20))
+    assert same_features(extract(astronaut, 20, max_pixels=512 * 512), extract(astronaut, 20))
 
 
 @pytest.mark.parametrize(
@@ -202,90 +177,16 @@ def test_limit_below_one_is_an_error(astronaut, limit):
         extract(astronaut, limit=limit)
 
 
-def test_folder_with_a_flat_image_keeps_its_place(write, astronaut):
-    paths = [write("a.png", astronaut), write("flat.png", np.full((9, 9), 7, np.uint8))]
-    paths.append(write("b.png", astronaut.T.copy()))
-    with pytest.warns(NmfsyncWarning, match=r"flat\.png: no features") as caught:
-        found = extract_all(paths, limit=20)
-    assert [len(f) for f in found] == [20, 0, 20]
-    assert same(found[2], extract(paths[2], limit=20))
-    assert len(caught) == 1
-
-
-def test_many_flat_images_are_one_warning(write):
-    paths = [write(f"flat{i}.png", np.full((9, 9), 7, np.uint8)) for i in range(5)]
-    with pytest.warns(NmfsyncWarning, match=r"flat2\.png and 2 more: no feat") as caught:
-        extract_all(paths)
-    assert len(caught) == 1
-
-
-def test_unreadable_image_is_named_before_any_work(write, tmp_path, astronaut, monkeypatch):
-    bad = tmp_path / "notes.jpg"
-    bad.write_text("not a picture")
-    paths = [write("a.png", astronaut), bad]
-    monkeypatch.setattr("nmfsync.features.extract.extract_with_faults", None)
-    with pytest.raises(NmfsyncError, match=r"notes\.jpg"):
-        extract_all(paths)
-
-
-def test_image_cut_in_half_is_named(write, astronaut):
-    path = write("half.jpg", astronaut)
-    path.write_bytes(path.read_bytes()[:9000])
-    with pytest.raises(NmfsyncError, match=r"half\.jpg: is damaged or incomplete"):
-        extract_all([path])
-
-
-def test_same_features_in_another_process_with_another_number_of_threads(write, astronaut):
-    path = write("a.png", astronaut)
-    code = (
-        "import sys, cv2; cv2.setNumThreads(int(sys.argv[2]));"
-        "from nmfsync.features.sift import extract; f = extract(sys.argv[1]);"
-        "sys.stdout.buffer.write(f.xy.tobytes() + f.descriptors.tobytes())"
-    )
-    runs = [
-        subprocess.run([sys.executable, "-c", code, path, n], capture_output=True, check=True)
-        for n in ("1", "4")
-    ]
-    here = extract(path)
-    expected = here.xy.tobytes() + here.descriptors.tobytes()
-    assert [run.stdout == expected for run in runs] == [True, True]
-
-
-def test_packing_loses_nothing_empty_images_included(astronaut):
-    features = [extract(astronaut, 30), extract(astronaut, 20, siblings=True)]
-    with pytest.warns(NmfsyncWarning):
-        features.insert(1, extract(np.zeros((4, 6), np.uint8)))
-    again = unpack_features(pack_features(features))
-    assert len(again) == 3
-    assert all(same(a, b) for a, b in zip(features, again, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        ({"xy": np.zeros((2, 2))}, "xy must be"),
-        ({"xy": np.full((2, 2), np.nan, np.float32)}, "xy holds NaN"),
-        ({"descriptors": np.zeros((3, 128), np.uint8)}, "descriptors must be"),
-        ({"descriptors": np.zeros((2, 128), np.float32)}, "descriptors must be"),
-        ({"scale": np.zeros((2, 1), np.float32)}, "scale must be"),
-    ],
-)
-def test_arrays_of_other_shapes_or_types_are_refused(change, fault):
-    arrays = {
-        "xy": np.zeros((2, 2), np.float32),
-        "descriptors": np.zeros((2, 128), np.uint8),
-        "scale": np.zeros(2, np.float32),
-        "orientation": np.zeros(2, np.float32),
-    }
-    Features(**arrays, image_size=(9, 9), keypoints=2, positions=2)
-    with pytest.raises(NmfsyncError, match=fault):
-        Features(**(arrays | change), image_size=(9, 9), keypoints=2, positions=2)
+@pytest.mark.parametrize("threads", [1, 4])
+def test_same_features_in_another_process_with_another_number_of_threads(
+    write_image, astronaut, in_another_process, threads
+):
+    path = write_image("a.png", astronaut)
+    there = in_another_process(with_opencv_threads, threads, extract, path)
+    assert same_features(there, extract(path))
 
 
 def test_graffiti_image_holds_the_limit_where_opencv_does_not():
-    folder = Path(os.environ.get("NMFSYNC_DATA", "")) / "graffiti" / "bark"
-    if not (folder / "img1.ppm").is_file():
-        pytest.skip("NMFSYNC_DATA does not name a folder with graffiti/bark")
-    features = extract(folder / "img1.ppm", limit=2000, siblings=True)
+    features = extract(real_data("graffiti/bark/img1.ppm"), limit=2000, siblings=True)
     assert len(features) == 2000
     assert features.positions < features.keypoints

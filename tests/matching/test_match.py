@@ -1,9 +1,5 @@
-import os
-import subprocess
-import sys
 import tracemalloc
 from itertools import pairwise
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -12,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from skimage import data
 
+from builders import bits, links, make_features, random_features
 from nmfsync.errors import NmfsyncError
 from nmfsync.features.sift import extract
 from nmfsync.matching import match as matching
@@ -19,7 +16,7 @@ from nmfsync.matching import nearest, nearest_vnni
 from nmfsync.matching.match import match
 from nmfsync.matching.pairs import all_pairs, sequential_pairs
 from nmfsync.runtime.engine import engine
-from nmfsync.types.features import Features
+from real_data import real_data
 
 
 @pytest.fixture(params=[True, False], ids=["bytes", "BLAS"])
@@ -30,29 +27,9 @@ def kernel(request, monkeypatch):
     monkeypatch.setattr(nearest, "USE_BYTES", request.param)
 
 
-def features(descriptors):
-    """Features with the given descriptors; short rows are padded with zeros."""
-    rows = np.zeros((len(descriptors), 128), np.uint8)
-    for row, values in zip(rows, descriptors, strict=True):
-        row[: len(values)] = values
-    n = len(rows)
-    zeros = np.zeros(n, np.float32)
-    return Features(np.zeros((n, 2), np.float32), rows, zeros, zeros, (10, 10), n, n)
-
-
 def on_a_line(*positions):
     """Features whose descriptors have the distances of points on a line."""
-    return features([(position, 1) for position in positions])
-
-
-def random_features(rng, n, levels=256):
-    return features(rng.integers(0, levels, (n, 128)))
-
-
-def matched(matches):
-    """The pairs (p, q) with p < q, counted through all images."""
-    p, q = matches.W.nonzero()
-    return sorted((int(a), int(b)) for a, b in zip(p, q, strict=True) if a < b)
+    return make_features(descriptors=[(position, 1) for position in positions])
 
 
 def mutual_by_definition(collection):
@@ -63,8 +40,11 @@ def mutual_by_definition(collection):
             A, B = (collection[k].descriptors.astype(np.int64) for k in (i, j))
             D = np.sqrt(((A[:, None] - B[None]) ** 2).sum(axis=2).astype(float))
             D[~A.any(axis=1)] = D[:, ~B.any(axis=1)] = np.inf
-            for p, q in np.ndindex(D.shape):
-                if np.isinf(D[p, q]) or D[p].argmin() != q or D[:, q].argmin() != p:
+            if not D.size:
+                continue
+            nearest_b, nearest_a = D.argmin(axis=1).tolist(), D.argmin(axis=0).tolist()
+            for p, q in enumerate(nearest_b):
+                if np.isinf(D[p, q]) or nearest_a[q] != p:
                     continue
                 others = np.concatenate([np.delete(D[p], q), np.delete(D[:, q], p)])
                 yield int(offsets[i] + p), int(offsets[j] + q), D[p, q], others.min(initial=np.inf)
@@ -87,6 +67,11 @@ def weights_by_definition(collection):
 def weights(matches):
     """Weight of every pair (p, q) with p < q."""
     return {(p, q): float(matches.W[p, q]) for p, q in matched(matches)}
+
+
+def matched(matches):
+    """The pairs (p, q) with p < q, counted through all images, in order."""
+    return sorted(links(matches))
 
 
 def test_mutual_nearest_neighbours_by_hand():
@@ -214,11 +199,11 @@ def test_ratio_out_of_range_is_an_error(ratio):
 
 def test_zero_descriptors_match_nothing_and_block_nothing():
     zero = ()
-    a = features([zero, (100, 1), zero])
-    b = features([zero, (107, 1), zero, zero])
+    a = make_features(descriptors=[zero, (100, 1), zero])
+    b = make_features(descriptors=[zero, (107, 1), zero, zero])
     assert matched(match([a, b])) == [(1, 4)]
     assert matched(match([a, b], ratio=0.5)) == [(1, 4)]  # zeros are no second nearest
-    assert matched(match([features([zero]), b])) == []
+    assert matched(match([make_features(descriptors=[zero]), b])) == []
 
 
 def test_equal_distances_go_to_the_first_in_both_directions():
@@ -234,8 +219,14 @@ def test_distances_of_the_largest_bytes_are_exact():
     brightest = np.full(128, 255)
     nearly = brightest.copy()
     nearly[77] = 254
-    assert matched(match([features([brightest]), features([nearly, brightest])])) == [(0, 2)]
-    assert matched(match([features([nearly]), features([brightest, nearly])])) == [(0, 2)]
+    assert matched(
+        match(
+            [make_features(descriptors=[brightest]), make_features(descriptors=[nearly, brightest])]
+        )
+    ) == [(0, 2)]
+    assert matched(
+        match([make_features(descriptors=[nearly]), make_features(descriptors=[brightest, nearly])])
+    ) == [(0, 2)]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -251,37 +242,16 @@ def test_agrees_with_the_definition_ties_included_for_any_size_of_tasks(
     kernel, sizes, levels, length, ratio, work, seed
 ):
     rng = np.random.default_rng(seed)
-    collection = [features(rng.integers(0, levels, (n, length))) for n in sizes]
+    collection = [make_features(descriptors=rng.integers(0, levels, (n, length))) for n in sizes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "_BLOCK", work)
-        patch.setattr(matching, "_TASK", work)
+        patch.setattr(matching, "BLOCK", work)
+        patch.setattr(matching, "TASK", work)
         patch.setattr(nearest, "BLAS_PRODUCTS", work)
         assert matched(match(collection, ratio)) == by_definition(collection, ratio)
         weighted = match(collection, weighted=True)
     assert weights(weighted) == pytest.approx(weights_by_definition(collection), rel=1e-12)
     in_one_task = match(collection, weighted=True)
     assert weighted.W.data.tobytes() == in_one_task.W.data.tobytes()
-
-
-def test_both_kernels_give_the_same_bits(monkeypatch):
-    if not nearest_vnni.multiplies_bytes():
-        pytest.skip("this processor has no VPDPBUSD")
-    rng = np.random.default_rng(8)
-    collection = [random_features(rng, n) for n in (700, 1, 1300)]
-    collection[0].descriptors[:40] = 255  # the largest products
-    collection[2].descriptors[30:60] = 255
-    results = []
-    for use_bytes in (True, False):
-        monkeypatch.setattr(nearest, "USE_BYTES", use_bytes)
-        results.append(match(collection, weighted=True).W)
-    assert results[0].nnz > 2001
-    assert results[0].data.tobytes() == results[1].data.tobytes()
-    assert np.array_equal(results[0].indices, results[1].indices)
-
-
-def test_a_processor_disguised_from_the_compiler_multiplies_by_blas(monkeypatch):
-    monkeypatch.setattr(nearest_vnni.numba.config, "CPU_NAME", "generic")
-    assert not nearest_vnni.multiplies_bytes()
 
 
 def test_only_the_chosen_pairs_are_matched():
@@ -348,36 +318,21 @@ def test_memory_does_not_grow_with_the_pairs_of_features(kernel):
 
 
 def test_same_bits_on_threads_and_in_processes(monkeypatch):
-    monkeypatch.setattr(matching, "_BLOCK", 100)
+    monkeypatch.setattr(matching, "BLOCK", 100)
     rng = np.random.default_rng(11)
     collection = [random_features(rng, n) for n in (60, 70, 80, 90, 50)]
-    here = match(collection, weighted=True).W
+    here = bits(match(collection, weighted=True))
     for name in ("threads", "processes"):
         with engine(name):
-            W = match(collection, weighted=True).W
-        assert W.data.tobytes() == here.data.tobytes()
-        assert W.indices.tobytes() == here.indices.tobytes()
+            assert bits(match(collection, weighted=True)) == here
 
 
-def test_same_matches_for_any_number_of_threads():
-    code = (
-        "import sys, numpy as np; from nmfsync.types.features import Features;"
-        "from nmfsync.matching.match import match; rng = np.random.default_rng(0); z = np.zeros;"
-        "f = lambda n: Features(z((n, 2), 'f4'), rng.integers(0, 256, (n, 128), np.uint8),"
-        "    z(n, 'f4'), z(n, 'f4'), (9, 9), n, n);"
-        "W = match([f(n) for n in (300, 200, 250)], 0.99, weighted=True).W;"
-        "sys.stdout.buffer.write(W.data.tobytes() + W.indices.tobytes() + W.indptr.tobytes())"
-    )
-    runs = []
-    for threads in ("1", "2"):
-        variables = ("LOKY_MAX_CPU_COUNT", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-        environment = os.environ | dict.fromkeys(variables, threads)
-        run = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, check=True
-        )
-        runs.append(run.stdout)
-    assert len(runs[0]) > 1000
-    assert runs[0] == runs[1]
+def test_same_matches_for_any_number_of_threads(in_another_process):
+    rng = np.random.default_rng(0)
+    collection = [random_features(rng, n) for n in (300, 200, 250)]
+    here = match(collection, 0.99, weighted=True)
+    assert len(links(here)) > 60
+    assert bits(in_another_process(match, collection, 0.99, weighted=True)) == bits(here)
 
 
 def untied_by_brute_force(a, b):
@@ -411,8 +366,6 @@ def test_same_as_brute_force_cross_check_on_a_warped_photograph():
 
 
 def test_same_as_brute_force_cross_check_on_graffiti():
-    folder = Path(os.environ.get("NMFSYNC_DATA", "")) / "graffiti" / "graf"
-    if not (folder / "img2.ppm").is_file():
-        pytest.skip("NMFSYNC_DATA does not name a folder with graffiti/graf")
+    folder = real_data("graffiti/graf")
     a, b = (extract(folder / name, limit=500) for name in ("img1.ppm", "img2.ppm"))
     check_against_brute_force(a, b)

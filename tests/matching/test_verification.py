@@ -1,6 +1,5 @@
-import os
-import subprocess
-import sys
+"""Geometric verification: what is kept of two views of points, of planes, and of chance."""
+
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -9,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
+from builders import bits, links, make_features, matches_of
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.matching import verification
+from nmfsync.matching.match import match
 from nmfsync.matching.verification import MODELS, verify, verify_pair
 from nmfsync.runtime.engine import engine
 from nmfsync.synchronisation.synchronise import synchronise
@@ -67,6 +67,11 @@ def moved(H, xy):
     return points[:, :2] / points[:, 2:]
 
 
+def weighted(pairs, sizes, rng):
+    """Make matches of random weights."""
+    return matches_of([(p, q, rng.uniform(0.01, 1)) for p, q in pairs], sizes)
+
+
 def problem(rng, k=4, right=40, wrong=30, pairs=None):
     """Matches of k images, in random order in each image, and which pair keeps how many.
 
@@ -92,25 +97,7 @@ def problem(rng, k=4, right=40, wrong=30, pairs=None):
         (int(start[i] + place[i][p]), int(start[j] + place[j][q])): right
         for (i, p, j, q), right in truth.items()
     }
-    return matches_of(numbered, count, rng), collection, numbered
-
-
-def matches_of(pairs, sizes, rng):
-    p, q = np.array(list(pairs), dtype=int).reshape(-1, 2).T
-    weights = rng.uniform(0.01, 1, len(p))
-    m = sum(sizes)
-    W = sparse.csr_array((np.r_[weights, weights], (np.r_[p, q], np.r_[q, p])), shape=(m, m))
-    return PairwiseMatches(W, sizes)
-
-
-def kept_pairs(matches):
-    p, q = sparse.triu(matches.W, 1).tocoo().coords
-    return {(int(a), int(b)) for a, b in zip(p, q, strict=True)}
-
-
-def agreement(W):
-    """Bytes of a sparse array."""
-    return W.data.tobytes() + W.indices.tobytes() + W.indptr.tobytes()
+    return weighted(numbered, count, rng), collection, numbered
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -253,7 +240,7 @@ def test_any_positions_give_an_answer(data):
 def test_verify_takes_every_pair_of_images_on_its_own():
     right = {(0, 1), (1, 3), (2, 3)}
     matches, collection, truth = problem(np.random.default_rng(8), pairs=right)
-    kept = kept_pairs(verify(matches, collection, progress=False))
+    kept = links(verify(matches, collection, progress=False))
     expected = {pair for pair, is_right in truth.items() if is_right}
     assert len(expected) == 120
     assert len(kept & expected) > 110
@@ -263,7 +250,7 @@ def test_verify_takes_every_pair_of_images_on_its_own():
 
 
 def test_verify_is_verify_pair_for_every_pair(monkeypatch):
-    monkeypatch.setattr(verification, "_CHUNK", 2)  # more tasks than one, the last not full
+    monkeypatch.setattr(verification, "BATCH", 2)  # more tasks than one, the last not full
     matches, collection, _ = problem(np.random.default_rng(9), k=5, pairs={(0, 2), (3, 4), (1, 2)})
     expected = set()
     W = matches.W.toarray()
@@ -276,7 +263,7 @@ def test_verify_is_verify_pair_for_every_pair(monkeypatch):
                     (int(a + x), int(c + y)) for x, y in zip(p[kept], q[kept], strict=True)
                 }
     assert len(expected) > 100
-    assert kept_pairs(verify(matches, collection, progress=False)) == expected
+    assert links(verify(matches, collection, progress=False)) == expected
 
 
 def test_weights_stay_and_w_is_symmetric():
@@ -290,9 +277,9 @@ def test_weights_stay_and_w_is_symmetric():
 
 def test_input_is_not_changed():
     matches, collection, _ = problem(np.random.default_rng(11), k=3)
-    before = agreement(matches.W), [f.copy() for f in collection]
+    before = bits(matches), [f.copy() for f in collection]
     verify(matches, collection, progress=False)
-    assert agreement(matches.W) == before[0]
+    assert bits(matches) == before[0]
     assert all(np.array_equal(f, xy) for f, xy in zip(collection, before[1], strict=True))
 
 
@@ -318,19 +305,19 @@ def test_images_without_features_or_matches():
     xy1, xy2, _ = two_views(rng, right=40, wrong=0)
     nothing = np.empty((0, 2))
     sizes = [0, 40, 0, 3, 40, 0]
-    matches = matches_of([(n, 43 + n) for n in range(40)], sizes, rng)
+    matches = weighted([(n, 43 + n) for n in range(40)], sizes, rng)
     collection = [positions(xy) for xy in (nothing, xy1, nothing, xy1[:3], xy2, nothing)]
-    assert len(kept_pairs(verify(matches, collection, progress=False))) > 38
+    assert len(links(verify(matches, collection, progress=False))) > 38
 
 
 @pytest.mark.parametrize("size", [0, 30])
 def test_warns_if_nothing_is_left(size):
     rng = np.random.default_rng(13)
     collection = [positions(rng.uniform(0, SIZE, (size, 2))) for _ in range(3)]
-    matches = matches_of([(n, size + n) for n in range(size)], [size] * 3, rng)
+    matches = weighted([(n, size + n) for n in range(size)], [size] * 3, rng)
     with pytest.warns(NmfsyncWarning, match="no pair of images passed"):
         verified = verify(matches, collection, progress=False)
-    assert not kept_pairs(verified)
+    assert not links(verified)
     assert verified.W.shape == matches.W.shape
 
 
@@ -357,7 +344,7 @@ def test_same_bits_whatever_opencv_was_told_before():
         for seed, number in ((1, 1), (2, 2)):
             cv2.setRNGSeed(seed)
             cv2.setNumThreads(number)
-            found.append(agreement(verify(matches, collection, progress=False).W))
+            found.append(bits(verify(matches, collection, progress=False)))
     finally:
         cv2.setNumThreads(threads)
     assert found[0] == found[1]
@@ -365,31 +352,54 @@ def test_same_bits_whatever_opencv_was_told_before():
 
 def test_processes_give_the_same_bits():
     matches, collection, _ = problem(np.random.default_rng(16), k=4)
-    expected = agreement(verify(matches, collection, progress=False).W)
+    expected = bits(verify(matches, collection, progress=False))
     with engine("processes"):
-        assert agreement(verify(matches, collection, progress=False).W) == expected
+        assert bits(verify(matches, collection, progress=False)) == expected
 
 
-def test_same_bits_for_any_number_of_threads():
-    code = (
-        "import sys, numpy as np; sys.path.insert(0, sys.argv[1]);"
-        "from test_verification import agreement, problem, verification;"
-        "verification._CHUNK = 1;"
-        "matches, collection, _ = problem(np.random.default_rng(0), k=7, right=45, wrong=90);"
-        "V = lambda model: agreement(verification.verify(matches, collection, model).W);"
-        "import warnings; warnings.simplefilter('ignore');"
-        "sys.stdout.buffer.write(V('fundamental') + V('homography'))"
+@pytest.mark.parametrize("model", MODELS)
+def test_same_bits_for_any_number_of_threads(model, monkeypatch, in_another_process):
+    """In as many tasks as there are pairs of images here, and in one there."""
+    matches, collection, _ = problem(np.random.default_rng(0), k=5, right=45, wrong=60)
+    there = in_another_process(verify, matches, collection, model)
+    monkeypatch.setattr(verification, "BATCH", 1)
+    here = verify(matches, collection, model)
+    assert len(links(here)) > 50
+    assert bits(here) == bits(there)
+
+
+@pytest.fixture
+def moved_views():
+    """Three views of the same positions, each shifted a little, with matches that are right."""
+    rng = np.random.default_rng(1)
+    xy = rng.uniform(0, 500, (60, 2)).astype(np.float32)
+    descriptors = rng.integers(0, 256, (60, 128)).astype(np.uint8)
+    return [make_features(xy + np.float32([7 * n, 3 * n]), descriptors) for n in range(3)]
+
+
+def test_a_pair_is_verified_again_only_if_its_matches_are_others(
+    moved_views, tmp_path, monkeypatch
+):
+    verified = []
+    original = verification.verify_pair
+    monkeypatch.setattr(
+        verification, "verify_pair", lambda *a: verified.append(len(a[0])) or original(*a)
     )
-    runs = []
-    for threads in ("1", "2"):
-        variables = ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
-        environment = os.environ | dict.fromkeys(variables, threads)
-        run = subprocess.run(
-            [sys.executable, "-c", code, str(Path(__file__).parent)],
-            env=environment,
-            capture_output=True,
-            check=True,
-        )
-        runs.append(run.stdout)
-    assert len(runs[0]) > 10_000
-    assert runs[0] == runs[1]
+    matches, xy = match(moved_views), [f.xy for f in moved_views]
+    first = verification.verify(matches, xy, "homography", cache=tmp_path)
+    assert verified == [60, 60, 60]
+    assert first.W.nnz == 180 + 2 * 180  # all are right
+    again = verification.verify(matches, xy, "homography", cache=tmp_path)
+    assert bits(first) == bits(again)
+    assert len(verified) == 3
+    W = matches.W.tolil()
+    W[0, 60] = W[60, 0] = 0
+    fewer = PairwiseMatches(W.tocsr(), matches.sizes)
+    again = verification.verify(fewer, xy, "homography", cache=tmp_path)
+    assert verified[3:] == [59]
+    assert again.W.nnz == first.W.nnz - 2
+    verification.verify(matches, xy, "fundamental", cache=tmp_path)
+    assert len(verified) == 7
+    shifted = [*xy[:2], xy[2] + 1]
+    verification.verify(fewer, shifted, "homography", cache=tmp_path)
+    assert len(verified) == 9  # the two pairs of the image that moved

@@ -15,16 +15,14 @@ from nmfsync import (
     METHODS,
     MultiMatching,
     NmfsyncError,
-    NmfsyncWarning,
     Settings,
     evaluation,
     run_scene,
 )
 from nmfsync.features import extract as extract_module
 from nmfsync.matching import match as matching
+from nmfsync.report.scene_page import write_scene_report
 from nmfsync.run import scene as run
-from nmfsync.run.stages import measure, run_stage
-from nmfsync.runtime.cache import key_of
 from real_data import real_data
 
 QUICK = Settings(methods=("nmfsync", "spectral"), features=60)
@@ -34,11 +32,29 @@ OUTPUTS = {
 }  # fmt: skip
 
 
+# Reports are most of the time of a run: those of the fixtures are drawn, and where a test asks.
+pytestmark = pytest.mark.usefixtures("without_report")
+
+
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
     """Run the sample once; return its evaluation and its folder."""
     out = tmp_path_factory.mktemp("outputs")
     return run_scene("sample/astronaut", QUICK, out), out / "sample/astronaut"
+
+
+@pytest.fixture(scope="module")
+def album(photographs, tmp_path_factory):
+    """Run three photographs without a truth once; return what came out, images and outputs."""
+    there = tmp_path_factory.mktemp("album")
+    images = shutil.copytree(photographs, there / "images")
+    return run_scene(images, QUICK, there / "out"), images, there / "out"
+
+
+@pytest.fixture
+def report(without_report, monkeypatch):
+    """Let runs draw their reports after all."""
+    monkeypatch.setattr(run, "write_scene_report", write_scene_report)
 
 
 def test_sample_writes_everything(sample):
@@ -72,7 +88,7 @@ def test_sample_becomes_consistent_and_more_precise(sample):
     assert methods["input"].cycle_error > 0
 
 
-def test_every_result_is_compared_with_the_truth_once(tmp_path, monkeypatch):
+def test_every_result_is_compared_with_the_truth_once(sample, tmp_path, monkeypatch):
     calls = []
     measure_errors = evaluation.match_errors
 
@@ -82,7 +98,7 @@ def test_every_result_is_compared_with_the_truth_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(run, "match_errors", counted)
     monkeypatch.setattr("nmfsync.evaluation.summary.match_errors", counted)
-    run_scene("sample/astronaut", QUICK, tmp_path)
+    run_scene("sample/astronaut", QUICK, copy_of(sample, tmp_path))
     assert len(calls) == 3  # input, nmfsync, spectral
 
 
@@ -121,7 +137,7 @@ def computed(monkeypatch) -> list[str]:
     names = []
     places = (
         (extract_module, "extract_with_faults"),
-        (matching, "_match_task"),
+        (matching, "mutual_nearest"),
         (run, "synchronise"),
     )
     for module, name in places:
@@ -191,7 +207,7 @@ def test_second_run_computes_nothing_and_says_the_same(sample, tmp_path, monkeyp
     [
         (
             {"features": 50},
-            ["extract_with_faults"] * 6 + ["_match_task", "synchronise", "synchronise"],
+            ["extract_with_faults"] * 6 + ["mutual_nearest", "synchronise", "synchronise"],
         ),
         ({"ratio": 0.9}, ["synchronise", "synchronise"]),  # the same neighbours serve any ratio
         ({"distance": 300.0}, ["synchronise", "synchronise"]),
@@ -222,13 +238,12 @@ def test_a_damaged_stage_is_made_again(sample, tmp_path, monkeypatch):
     assert evaluation.methods["nmfsync"] == sample[0].methods["nmfsync"]
 
 
-def test_a_changed_image_is_noticed(photographs, tmp_path, monkeypatch):
-    images = shutil.copytree(photographs, tmp_path / "images")
-    run_scene(images, QUICK, tmp_path / "out")
+def test_a_changed_image_is_noticed(album, tmp_path, monkeypatch):
+    images, out = (shutil.copytree(folder, tmp_path / folder.name) for folder in album[1:])
     cv2.imwrite(str(images / "view1.png"), cv2.imread(str(images / "view1.png")) // 2)
     names = computed(monkeypatch)
-    run_scene(images, QUICK, tmp_path / "out")
-    assert names == ["extract_with_faults", "_match_task", "synchronise", "synchronise"]
+    run_scene(images, QUICK, out)
+    assert names == ["extract_with_faults", "mutual_nearest", "synchronise", "synchronise"]
 
 
 def test_fewer_pairs_and_verification_reach_the_report(sample, tmp_path):
@@ -258,20 +273,21 @@ def test_images_of_a_file_of_pairs_are_named_from_their_folder(photographs, tmp_
     assert names == {name for pair in chosen for name in pair}
 
 
-def test_folder_of_images_has_no_truth(photographs, tmp_path):
-    evaluation = run_scene(photographs, QUICK, tmp_path)
-    folder = tmp_path / "images" / photographs.name
+def test_folder_of_images_has_no_truth(album):
+    evaluation, _, out = album
     assert evaluation.truth == "none"
     assert evaluation.methods["nmfsync"].fcm == {}
-    assert (folder / "report.html").is_file()
-    assert not (folder / "fcm.png").exists()
+    assert (out / "images/images/report.html").is_file()
+    assert not (out / "images/images/fcm.png").exists()
 
 
-def test_outputs_of_other_settings_do_not_stay(photographs, tmp_path):
-    run_scene(photographs, QUICK, tmp_path)
-    folder = tmp_path / "images" / photographs.name
+@pytest.mark.usefixtures("report")
+def test_outputs_of_other_settings_do_not_stay(album, tmp_path):
+    out = shutil.copytree(album[2], tmp_path / "out")
+    folder = out / "images/images"
     assert (folder / "tracks.csv").exists()
-    run_scene(photographs, Settings(methods=("matcheig",), features=60), tmp_path)
+    assert (folder / "overlay-tracks.png").exists()
+    run_scene(album[1], Settings(methods=("matcheig",), features=60), out)
     assert not (folder / "tracks.csv").exists()  # matcheig has none
     assert not (folder / "overlay-tracks.png").exists()
 
@@ -285,6 +301,7 @@ def test_an_image_without_features_stays_and_is_a_warning(photographs, flat_imag
         assert ["flat.png: no features found" in text for text in evaluation.warnings] == [True]
 
 
+@pytest.mark.usefixtures("report")
 def test_images_without_any_match_are_a_warning(flat_image, tmp_path):
     for name in ("a.png", "b.png"):
         cv2.imwrite(str(tmp_path / name), flat_image)
@@ -313,57 +330,6 @@ def test_methods_that_would_take_too_long_are_left_out(photographs, tmp_path, mo
     clear, matchals = evaluation.warnings
     assert re.fullmatch("clear left out: clear .* features are connected, more than 2; .*", clear)
     assert re.fullmatch("matchals left out: matchals .* connected, more than 9: .*", matchals)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"methods": ()}, "no method given"),
-        ({"methods": ("nmfsnc",)}, "did you mean nmfsync"),
-        ({"features": 0}, "number of features must be at least 1"),
-        ({"contrast": 1.0}, "contrast must lie between 0 and 1"),
-        ({"ratio": 0.0}, "ratio must lie between 0 and 1"),
-        ({"distance": -1.0}, "largest distance must not be negative"),
-        (
-            {"verify": "essential"},
-            "cannot verify by 'essential'; known are fundamental, homography",
-        ),
-        ({"universe": 0}, "universe size must be auto or at least 1"),
-        ({"theta": 1.5}, "theta must lie between 0 and 1"),
-    ],
-)
-def test_settings_out_of_range(values, message):
-    with pytest.raises(NmfsyncError, match=message):
-        Settings(**values)
-
-
-def test_stage_keeps_result_record_and_warnings(tmp_path):
-    import warnings
-
-    def compute():
-        warnings.warn("half of it is missing", NmfsyncWarning, stacklevel=1)
-        return np.arange(3)
-
-    def stage(key, compute=compute):
-        return run_stage(tmp_path / "s.npz", key, compute, lambda a: {"a": a}, lambda d: d["a"])
-
-    first, record = stage(key_of("settings", 1))
-    again, stored = stage(key_of("settings", 1), compute=None)
-    assert again.tolist() == first.tolist() == [0, 1, 2]
-    assert stored == record
-    assert record.warnings == ["half of it is missing"]
-    other, _ = stage(key_of("settings", 2), compute=lambda: np.arange(5))
-    assert len(other) == 5
-
-
-def test_measure_sees_the_peak_and_passes_other_warnings_on():
-    import warnings
-
-    with pytest.warns(UserWarning, match="not ours"):
-        result, record = measure(lambda: warnings.warn("not ours", UserWarning, stacklevel=1))
-    assert (result, record.warnings) == (None, [])
-    _, record = measure(lambda: np.ones(10**6).sum())
-    assert 8 <= record.peak_memory_mb < 9
 
 
 @pytest.mark.parametrize("scene", ["graf", "boat"])

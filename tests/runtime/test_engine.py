@@ -6,19 +6,18 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import cv2
 import numpy as np
 import pytest
 
+from builders import bits, random_features, wait_until
 from nmfsync.errors import NmfsyncError
 from nmfsync.features.extract import extract_all
 from nmfsync.matching import match as matching
 from nmfsync.matching.match import match
 from nmfsync.runtime.engine import engine, stream
 from nmfsync.runtime.threads import thread_count
-from nmfsync.types.features import Features
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +33,10 @@ def cluster():
 @pytest.fixture
 def collection(monkeypatch):
     """Images whose matching is cut into many tasks."""
-    monkeypatch.setattr(matching, "_BLOCK", 300)
-    monkeypatch.setattr(matching, "_TASK", 10**5)
+    monkeypatch.setattr(matching, "BLOCK", 300)
+    monkeypatch.setattr(matching, "TASK", 10**5)
     rng = np.random.default_rng(0)
-    features = []
-    for n in rng.integers(200, 400, 14):
-        zeros = np.zeros(n, np.float32)
-        xy, descriptors = np.zeros((n, 2), np.float32), rng.integers(0, 256, (n, 128))
-        features.append(Features(xy, descriptors.astype(np.uint8), zeros, zeros, (9, 9), n, n))
-    return features
-
-
-def bits(matches):
-    return matches.W.data.tobytes(), matches.W.indices.tobytes(), matches.W.indptr.tobytes()
+    return [random_features(rng, n) for n in rng.integers(200, 400, 14)]
 
 
 @pytest.mark.parametrize("name", ["threads", "processes"])
@@ -56,26 +46,24 @@ def test_results_come_in_order(name):
 
 
 def test_tasks_are_taken_as_they_are_needed():
-    taken, results, go_on = [], [], threading.Event()
+    """No task ends before every thread has one, by when all would have been taken at once."""
+    taken, done, ahead = [], [], []
+    all_have_one = threading.Barrier(thread_count())
 
     def tasks():
         for n in range(200):
             taken.append(n)
+            ahead.append(len(taken) - len(done))
             yield (n,)
 
     def work(n):
-        go_on.wait(60)
+        if n < thread_count():
+            all_have_one.wait(120)
+        done.append(n)
         return n
 
-    consumer = threading.Thread(target=lambda: results.extend(stream(work, tasks())))
-    consumer.start()
-    while len(taken) < 2:
-        time.sleep(0.01)
-    time.sleep(0.2)
-    assert len(taken) <= 4 * thread_count()
-    go_on.set()
-    consumer.join()
-    assert results == list(range(200))
+    assert list(stream(work, tasks())) == list(range(200))
+    assert max(ahead) <= 4 * thread_count()
 
 
 def test_who_stops_early_hears_nothing(recwarn):
@@ -85,22 +73,34 @@ def test_who_stops_early_hears_nothing(recwarn):
     assert not recwarn.list
 
 
-def test_no_thread_works_on_when_the_results_are_closed():
-    inside, started = [], []
+def test_no_thread_works_on_when_the_results_are_closed(monkeypatch):
+    """Closing waits for those that are inside, and lets no task begin after that."""
+    inside, started, go_on = [], [], threading.Event()
+    before = set(threading.enumerate())
+
+    class Waited(threading.Condition):
+        def wait_for(self, *arguments):
+            go_on.set()  # no sooner may those that are inside go on
+            return super().wait_for(*arguments)
+
+    monkeypatch.setattr("nmfsync.runtime.engine.Condition", Waited)
 
     def work(n):
         started.append(n)
         inside.append(n)
-        time.sleep(0.05)
+        if n > 0:
+            go_on.wait(120)
         inside.remove(n)
         return n
 
     results = stream(work, ((n,) for n in range(500)))
     assert next(results) == 0
+    wait_until(lambda: inside)
     results.close()
+    assert go_on.is_set()
     assert inside == []
     count = len(started)
-    time.sleep(0.2)
+    wait_until(lambda: set(threading.enumerate()) <= before)  # the pool is gone
     assert len(started) == count < 100
 
 
@@ -108,17 +108,16 @@ def test_ctrl_c_while_threads_are_in_opencv(photographs, tmp_path):
     """The program ends with its one line, and not with an abort of the C++ library."""
     images = tmp_path / "images"
     images.mkdir()
-    large = cv2.resize(cv2.imread(str(photographs / "view0.png")), (2200, 2000))
+    large = cv2.resize(cv2.imread(str(photographs / "view0.png"), 0), (1200, 1000))
     for n in range(12):
-        cv2.imwrite(str(images / f"{n}.png"), large + np.uint8(n))
+        cv2.imwrite(str(images / f"{n}.pgm"), large + np.uint8(n))
     command = [sys.executable, "-m", "nmfsync", "run", "images", "--methods", "unionfind"]
     features = tmp_path / "outputs/images/images/stages/features"
     finished = "[0-9a-f]*.npz"  # a file that is being written begins with a dot
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
-        while run.poll() is None and not list(features.glob(finished)):
-            time.sleep(0.02)
+        wait_until(lambda: run.poll() is not None or list(features.glob(finished)))
         run.send_signal(signal.SIGINT)
-        _, errors = run.communicate(timeout=60)
+        _, errors = run.communicate(timeout=120)
     assert run.returncode == 130
     assert errors == "Interrupted; the same command continues after the last finished step\n"
     assert 0 < len(list(features.glob(finished))) < 12
@@ -197,11 +196,12 @@ def test_nothing_is_lost_when_a_worker_is_killed(cluster, collection, tmp_path, 
     with engine("dask", cluster.scheduler_address):
         survived = match(collection, weighted=True, cache=tmp_path)
     assert sent > 60  # many tasks came after it
-    assert worker not in {worker.pid for worker in cluster.workers.values()}
+    wait_until(lambda: worker not in {worker.pid for worker in cluster.workers.values()})
     assert bits(survived) == bits(expected)
     assert len(list(tmp_path.iterdir())) == len(collection) - 1  # every row is kept
 
 
+@pytest.mark.usefixtures("without_report")
 def test_a_run_on_a_cluster_is_the_same_run(cluster, nmfsync_command, tmp_path, photographs):
     options = ("--features", 60, "--methods", "unionfind", "--verify", "homography")
     there = ("--engine", "dask", "--address", cluster.scheduler_address)

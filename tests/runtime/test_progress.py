@@ -1,7 +1,7 @@
 """Progress bars: when they appear, what they count, and that they change and leave nothing."""
 
 import io
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partialmethod
 
@@ -64,6 +64,59 @@ class Terminal(io.StringIO):
         return [line.rstrip() for line in lines]
 
 
+class Clock:
+    """Time that passes only when it is told to."""
+
+    def __init__(self):
+        self.now, self.wakes_at = 0.0, None
+        self.changed = threading.Condition()
+
+    def time(self):
+        return self.now
+
+    def advance(self, seconds):
+        """Let time pass, and the thread of the bar draw what it has to until then."""
+        with self.changed:
+            assert self.changed.wait_for(self.is_asleep, 120)
+            self.now += seconds
+            self.changed.notify_all()
+            assert self.changed.wait_for(self.is_asleep, 120)
+
+    def is_asleep(self):
+        return self.wakes_at is not None and self.wakes_at > self.now
+
+    def event(self):
+        """Return a `threading.Event` that waits by this clock."""
+        return _Event(self)
+
+
+class _Event:
+    def __init__(self, clock):
+        self.clock, self.is_set = clock, False
+
+    def set(self):
+        with self.clock.changed:
+            self.is_set = True
+            self.clock.changed.notify_all()
+
+    def wait(self, seconds):
+        clock = self.clock
+        with clock.changed:
+            clock.wakes_at = clock.now + seconds
+            clock.changed.notify_all()
+            clock.changed.wait_for(lambda: self.is_set or clock.now >= clock.wakes_at)
+            clock.wakes_at = None
+            return self.is_set
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Let the time of all bars stand still."""
+    clock = Clock()
+    monkeypatch.setattr("tqdm.std.time", clock.time)
+    return clock
+
+
 @pytest.fixture
 def terminal(monkeypatch):
     """Let bars go to a terminal (pytest exchanges stderr itself before every test)."""
@@ -73,8 +126,8 @@ def terminal(monkeypatch):
 
 
 @pytest.fixture
-def at_once(monkeypatch):
-    """Let bars appear without a delay."""
+def at_once(monkeypatch, clock):
+    """Let bars appear without a delay, and no time pass."""
     monkeypatch.setattr(progress, "DELAY", 0.0)
 
 
@@ -82,14 +135,14 @@ def at_once(monkeypatch):
 def closed(monkeypatch):
     """List the phases that have shown a bar: description, steps done, total."""
     bars = []
-    close = progress._Phase.close
+    close = tqdm.close
 
     def remember(bar):
-        if not bar.disable:
+        if not bar.disable and bar.leave is False:  # as only a phase leaves nothing
             bars.append((bar.desc, bar.n, bar.total))
         close(bar)
 
-    monkeypatch.setattr(progress._Phase, "close", remember)
+    monkeypatch.setattr(tqdm, "close", remember)
     return bars
 
 
@@ -102,24 +155,25 @@ def matches():
 # --- bars
 
 
-def test_a_phase_appears_late_only(terminal):
+def test_a_phase_appears_late_only(terminal, clock):
     with progress.showing(True), progress.phase(3, "Thinking", "idea") as shown:
         shown.update(3)
     assert terminal.getvalue() == ""
 
 
-def test_a_phase_appears_and_its_clock_goes_on_while_a_step_takes_long(terminal, monkeypatch):
-    monkeypatch.setattr(progress, "DELAY", 0.2)
-    monkeypatch.setattr(progress, "_TICK", 0.2)
-    with progress.showing(True), progress.phase(3, "Thinking", "idea"):
-        time.sleep(0.1)
+def test_a_phase_appears_and_its_clock_goes_on_while_a_step_takes_long(
+    terminal, clock, monkeypatch
+):
+    monkeypatch.setattr(progress, "Event", clock.event)
+    with progress.showing(True), progress.phase(3, "Thinking", "idea") as bar:
+        clock.advance(1.9)
         assert terminal.getvalue() == ""
-        time.sleep(1.2)
-        assert "0/3 [00:01" in terminal.screen()[0]
+        for seconds in (2, 3, 4):
+            clock.advance(1)
+            assert f"0/3 [00:0{seconds}" in terminal.screen()[0]
     assert terminal.screen() == [""]
-    length = len(terminal.getvalue())
-    time.sleep(0.3)
-    assert len(terminal.getvalue()) == length
+    assert bar.disable
+    assert clock.wakes_at is None  # nobody waits to draw it again
 
 
 def test_without_a_total_none_is_made_up(terminal, at_once):
@@ -303,6 +357,7 @@ def test_every_part_of_the_evaluation_can_be_watched(matches, seen, terminal, at
 # --- the whole way
 
 
+@pytest.mark.usefixtures("without_report")
 def test_a_run_shows_bars_if_it_is_to_report_its_progress(tmp_path, terminal, at_once, closed):
     settings = Settings(methods=("clustersync",), features=40)
     run_scene("sample/astronaut", settings, tmp_path / "silent")

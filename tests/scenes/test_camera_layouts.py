@@ -7,12 +7,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
 
+from builders import picture
 from nmfsync.errors import NmfsyncError
 from nmfsync.features.extract import extract_all
 from nmfsync.matching.match import match
-from nmfsync.scenes.catalogue import load_scene, scene_names
+from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.layouts import read_epfl, read_middlebury
 from nmfsync.truth.epipolar import check_cameras, epipolar_distance
 from real_data import real_data
@@ -33,12 +33,10 @@ WORLD_TO_CAMERA = [[0, -1, 0], [0, 0, -1], [1, 0, 0]]
 ROW = "100 0 30 0 200 20 0 0 1 0 -1 0 0 0 -1 1 0 0 2 3 -1"
 
 
-def picture(path: Path, size: tuple[int, int] = (64, 48)) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size).save(path)
+SIZE = (64, 48)
 
 
-def epfl(folder: Path, text: str = CAMERA, size: tuple[int, int] = (64, 48)) -> Path:
+def epfl(folder: Path, text: str = CAMERA, size: tuple[int, int] = SIZE) -> Path:
     """Write two images with cameras; the second is as given."""
     for number, content in enumerate([CAMERA, text]):
         picture(folder / f"000{number}.jpg", size)
@@ -48,7 +46,7 @@ def epfl(folder: Path, text: str = CAMERA, size: tuple[int, int] = (64, 48)) -> 
 
 def middlebury(folder: Path, text: str = f"2\nb.png {ROW}\na.png {ROW}\n") -> Path:
     for name in ("a.png", "b.png"):
-        picture(folder / name)
+        picture(folder / name, SIZE)
     (folder / "x_par.txt").write_text(text)
     return folder
 
@@ -83,7 +81,7 @@ def test_camera_files_may_be_named_after_another_kind_of_image(tmp_path):
 
 
 def test_depth_maps_stored_as_pictures_are_no_images(tmp_path):
-    picture(tmp_path / "0000.jpg.depth.png")
+    picture(tmp_path / "0000.jpg.depth.png", SIZE)
     assert len(read_epfl("set/a", epfl(tmp_path)).paths) == 2
 
 
@@ -120,7 +118,7 @@ def test_faulty_epfl_camera_is_named(tmp_path, old, new, fault):
 )
 def test_number_of_epfl_cameras_differs_from_that_of_images(tmp_path, gone, fault):
     epfl(tmp_path)
-    picture(tmp_path / "0002.jpg")
+    picture(tmp_path / "0002.jpg", SIZE)
     (tmp_path / "0002.jpg.camera").write_text(CAMERA)
     (tmp_path / gone).unlink()
     with pytest.raises(NmfsyncError, match=fault):
@@ -129,7 +127,7 @@ def test_number_of_epfl_cameras_differs_from_that_of_images(tmp_path, gone, faul
 
 def test_one_view_in_two_files_is_refused(tmp_path):
     epfl(tmp_path)
-    picture(tmp_path / "0001.png")
+    picture(tmp_path / "0001.png", SIZE)
     with pytest.raises(NmfsyncError, match=r"0001\.jpg and 0001\.png are one camera's"):
         read_epfl("set/a", tmp_path)
 
@@ -203,7 +201,7 @@ def test_missing_and_ambiguous_camera_files(tmp_path):
         read_middlebury("set/a", tmp_path)
 
 
-# --- Folders and the catalogue
+# --- Folders
 
 
 @pytest.mark.parametrize("write", [epfl, middlebury])
@@ -211,19 +209,6 @@ def test_folder_with_cameras_is_read_with_them(tmp_path, write):
     scene = load_scene(str(write(tmp_path / "mine")))
     assert scene.name == "images/mine"
     assert len(scene.cameras) == 2
-
-
-def test_the_paper_has_eighteen_instances_in_its_order():
-    names = scene_names("paper")
-    assert len(names) == len(set(names)) == 18
-    assert [name.split("/")[0] for name in names] == [
-        *["graffiti"] * 8,
-        *["epfl"] * 6,
-        *["middlebury"] * 4,
-    ]
-    assert names[:8] == scene_names("graffiti")
-    assert names[8:14] == scene_names("epfl")
-    assert set(names[14:]) < set(scene_names("middlebury"))
 
 
 # --- Real data

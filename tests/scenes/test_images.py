@@ -1,4 +1,5 @@
-import cv2
+"""Images as arrays: every kind of file, and what is wrong with the others."""
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -12,92 +13,78 @@ RGB = np.array(
 )
 
 
-@pytest.fixture
-def write(tmp_path):
-    """Write an array or a Pillow image under a name; return the path."""
-
-    def write(name, picture):
-        path = tmp_path / name
-        if isinstance(picture, bytes):
-            path.write_bytes(picture)
-        elif isinstance(picture, np.ndarray):
-            cv2.imencode(path.suffix, picture)[1].tofile(path)
-        else:
-            picture.save(path)
-        return path
-
-    return write
-
-
 def half(path):
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     return path
 
 
-def test_colours_come_back_as_rgb_rows_by_columns(write):
-    path = write("a.png", Image.fromarray(RGB))
+def test_colours_come_back_as_rgb_rows_by_columns(write_image):
+    path = write_image("a.png", Image.fromarray(RGB))
     assert np.array_equal(read_image(path), RGB)
     assert image_size(path) == (3, 2)
 
 
-def test_grey_is_the_weighted_sum_of_the_colours(write):
-    grey = read_gray(write("a.png", Image.fromarray(RGB)))
+def test_grey_is_the_weighted_sum_of_the_colours(write_image):
+    grey = read_gray(write_image("a.png", Image.fromarray(RGB)))
     assert grey.tolist() == [[76, 150, 29], [0, 255, 18]]
 
 
-def test_grey_file_is_repeated_in_three_channels(write):
-    path = write("a.pgm", Image.fromarray(RGB[:, :, 0]))
+def test_grey_file_is_repeated_in_three_channels(write_image):
+    path = write_image("a.pgm", Image.fromarray(RGB[:, :, 0]))
     assert np.array_equal(read_image(path), np.repeat(RGB[:, :, :1], 3, axis=2))
     assert np.array_equal(read_gray(path), RGB[:, :, 0])
 
 
 @pytest.mark.parametrize("suffix", sorted(IMAGE_SUFFIXES))
-def test_every_listed_kind_can_be_read(write, suffix):
+def test_every_listed_kind_can_be_read(write_image, suffix):
     mode = {".pgm": "L", ".pbm": "1"}.get(suffix, "RGB")
-    path = write("a" + suffix, Image.fromarray(RGB).convert(mode))
+    path = write_image("a" + suffix, Image.fromarray(RGB).convert(mode))
     assert read_image(path).shape == (2, 3, 3)
     assert read_gray(path).shape == (2, 3)
 
 
-def test_alpha_is_dropped_and_hidden_colours_stay(write):
+def test_alpha_is_dropped_and_hidden_colours_stay(write_image):
     alpha = np.array([[0, 128, 255], [0, 0, 7]], np.uint8)
-    path = write("a.png", Image.fromarray(np.dstack([RGB, alpha])))
+    path = write_image("a.png", Image.fromarray(np.dstack([RGB, alpha])))
     assert np.array_equal(read_image(path), RGB)
 
 
-def test_palette_one_bit_and_cmyk_are_converted(write):
-    assert np.array_equal(read_image(write("p.png", Image.fromarray(RGB).quantize(6))), RGB)
+def test_palette_one_bit_and_cmyk_are_converted(write_image):
+    assert np.array_equal(read_image(write_image("p.png", Image.fromarray(RGB).quantize(6))), RGB)
     one_bit = Image.fromarray(RGB[:, :, 0]).convert("1", dither=Image.Dither.NONE)
-    assert np.array_equal(read_gray(write("o.png", one_bit)), [[255, 0, 0], [0, 255, 0]])
-    cmyk = write("c.tif", Image.fromarray(RGB).convert("CMYK"))
+    assert np.array_equal(read_gray(write_image("o.png", one_bit)), [[255, 0, 0], [0, 255, 0]])
+    cmyk = write_image("c.tif", Image.fromarray(RGB).convert("CMYK"))
     assert np.array_equal(read_image(cmyk), RGB)
 
 
 @pytest.mark.parametrize("top", [4095, 65535])
-def test_16_bits_are_stretched_whatever_part_of_them_is_used(write, top):
+def test_16_bits_are_stretched_whatever_part_of_them_is_used(write_image, top):
     values = np.array([[0, top // 2, top]], np.uint16)
-    assert read_gray(write("a.png", values)).tolist() == [[0, 127, 255]]
+    assert read_gray(write_image("a.png", values)).tolist() == [[0, 127, 255]]
 
 
-def test_16_bit_colour_keeps_the_balance_of_the_channels(write):
+def test_16_bit_colour_keeps_the_balance_of_the_channels(write_image):
     colour = RGB[:, :, ::-1].astype(np.uint16) * 16  # OpenCV writes BGR
-    assert np.array_equal(read_image(write("a.png", colour)), RGB)
+    assert np.array_equal(read_image(write_image("a.png", colour)), RGB)
 
 
-def test_alpha_of_a_16_bit_image_does_not_take_part_in_the_stretch(write):
+def test_alpha_of_a_16_bit_image_does_not_take_part_in_the_stretch(write_image):
     bgra = np.zeros((1, 2, 4), np.uint16)
     bgra[0, :, :3], bgra[0, :, 3] = [[0, 0, 0], [900, 900, 900]], 65535
-    assert read_gray(write("a.png", bgra)).tolist() == [[0, 255]]
+    assert read_gray(write_image("a.png", bgra)).tolist() == [[0, 255]]
 
 
-def test_floating_point_is_stretched_and_nan_is_black(write):
+def test_floating_point_is_stretched_and_nan_is_black(write_image):
     values = np.array([[-1.0, 0.0, 1.0, np.nan, np.inf]], np.float32)
-    assert read_gray(write("a.tif", values)).tolist() == [[0, 128, 255, 0, 0]]
+    assert read_gray(write_image("a.tif", values)).tolist() == [[0, 128, 255, 0, 0]]
 
 
-def test_flat_16_bit_image_is_black(write):
-    assert read_gray(write("a.png", np.full((2, 2), 700, np.uint16))).tolist() == [[0, 0], [0, 0]]
+def test_flat_16_bit_image_is_black(write_image):
+    assert read_gray(write_image("a.png", np.full((2, 2), 700, np.uint16))).tolist() == [
+        [0, 0],
+        [0, 0],
+    ]
 
 
 def test_exif_orientation_is_ignored(tmp_path):
@@ -120,9 +107,9 @@ def test_names_outside_ascii(tmp_path):
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".ppm", ".tif", ".bmp", ".webp"])
 @pytest.mark.parametrize("read", [read_image, read_gray])
-def test_file_cut_in_half_is_an_error_and_no_half_picture(write, suffix, read):
+def test_file_cut_in_half_is_an_error_and_no_half_picture(write_image, suffix, read):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    path = half(write("cut" + suffix, noise))
+    path = half(write_image("cut" + suffix, noise))
     with pytest.raises(NmfsyncError, match="cut") as caught:
         read(path)
     assert str(caught.value).startswith(f"{path}: ")
@@ -158,6 +145,6 @@ def test_more_pixels_than_can_be_decoded_is_an_error_before_decoding(tmp_path):
         read_gray(path)
 
 
-def test_size_comes_from_the_header_alone(write):
-    path = write("a.png", np.random.default_rng(0).integers(0, 256, (40, 30), np.uint8))
+def test_size_comes_from_the_header_alone(write_image):
+    path = write_image("a.png", np.random.default_rng(0).integers(0, 256, (40, 30), np.uint8))
     assert image_size(half(path)) == (30, 40)

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-import rendered
+from builders import positions_in
 from nmfsync.errors import NmfsyncError
-from nmfsync.features.sift import extract
 from nmfsync.scenes.layouts import read_epfl, read_middlebury
 from nmfsync.truth.depth_files import depth_maps_beside
 from nmfsync.truth.depths import DepthMaps
@@ -19,30 +18,18 @@ from nmfsync.truth.views import neighbouring_views
 from nmfsync.types.camera import Camera
 from real_data import real_data
 
-NONE = np.empty((0, 2))
 BOX = np.array([[-1.8, -1.4, -0.8], [1.8, 1.4, 1.1]])
-
-
-def features_in(images, chosen, limit=90):
-    """Positions of the features of the chosen images, none in the others."""
-    return [
-        extract(image, limit=limit).xy if i in chosen else NONE for i, image in enumerate(images)
-    ]
-
-
-@pytest.fixture(scope="module")
-def scene():
-    return rendered.scene()
 
 
 @pytest.fixture(scope="module")
 def features(scene):
-    return features_in(scene.images, (0, 3))
+    return positions_in(scene.images, (0, 3))
 
 
 @pytest.fixture(scope="module")
 def depths(scene, features):
-    return reconstruct_depths(scene.images, scene.cameras, features, progress=False)
+    with threadpool_limits(2):
+        return reconstruct_depths(scene.images, scene.cameras, features, progress=False)
 
 
 def exact(scene, features):
@@ -96,7 +83,7 @@ def test_rotations_the_wrong_way_round_give_next_to_nothing(scene, features):
 def test_distorted_images_lead_to_the_same_depths(scene):
     bent = [replace(c, distortion=(-0.2, 0.05, 0.001, -0.001, 0.0)) for c in scene.cameras]
     images = [straight_to_bent(*pair) for pair in zip(scene.images, bent, strict=True)]
-    features = features_in(images, (3,))
+    features = positions_in(images, (3,))
     found = reconstruct_depths(images, bent, features, BOX, progress=False)
     true = scene.depth_at(3, straight(bent[3], features[3]))
     quality = depth_quality(
@@ -149,7 +136,7 @@ def test_image_without_features_has_no_depths(depths):
 @pytest.mark.parametrize("views", [0, 1, 2, 3])
 def test_too_few_views_to_agree_give_nothing(scene, views):
     chosen = slice(0, views)
-    features = features_in(scene.images[chosen], (0,))
+    features = positions_in(scene.images[chosen], (0,))
     found = reconstruct_depths(
         scene.images[chosen], scene.cameras[chosen], features, progress=False
     )
@@ -180,84 +167,13 @@ def test_missing_camera_is_refused(scene, features):
         reconstruct_depths(scene.images, scene.cameras[1:], features, progress=False)
 
 
-def test_neighbours_are_other_views_and_the_nearer_ones_come_first(scene):
-    views = neighbouring_views(scene.cameras)  # 7 degrees apart on an arc
-    assert all(i not in chosen for i, chosen in enumerate(views))
-    assert set(views[0][:3]) <= {1, 2, 3, 4}
-
-
-def test_quality_counts_what_it_says():
-    """Two cameras side by side: at depth 10 a pixel moves by 100 · 1 / 10 = 10 pixels."""
-    K = np.array([[100.0, 0, 50], [0, 100, 50], [0, 0, 1]])
-    cameras = [Camera(K, np.eye(3), np.array([-x, 0.0, 0]), (100, 100)) for x in (0.0, 1.0)]
-    xy = [np.array([[50.0, 50], [50, 50], [50, 50], [50, 50], [5, 50]]), NONE]
-    true = [np.array([10.0, 10, 10, np.nan, 10]), np.empty(0)]  # the last one leaves image 1
-    found = [np.array([100 / 11, 100 / 15, np.nan, 10, 10]), np.empty(0)]  # 11 and 15 pixels
-    quality = depth_quality(xy, found, true, cameras, [np.array([1]), np.array([0])])
-    assert quality.judged == 3
-    assert quality.reconstructed == pytest.approx(2 / 3)
-    assert quality.within == quality.within_in_all == 0.5
-    assert quality.median == pytest.approx(3)
-
-
-def test_quality_of_nothing_is_not_a_number(scene):
-    quality = depth_quality([], [], [], [], [])
-    assert quality.judged == 0
-    assert np.isnan([quality.reconstructed, quality.within, quality.median]).all()
-
-
-def held_out_check(scene, images):
-    """The check of the scene itself, on the features of image 4 (index 3)."""
-    xy = features_in(scene.images, (3,))
-    return held_out_quality(images, scene.cameras, xy, progress=False)
-
-
-def test_a_view_held_out_confirms_right_depths(scene):
-    quality = held_out_check(scene, scene.images)
-    assert quality.judged > 40
-    assert quality.reconstructed > 0.7
-    assert quality.within > 0.95
-    assert quality.median < 0.1
-
-
-def test_a_view_held_out_contradicts_depths_that_do_not_fit_it(scene):
-    """All views but one agree; that one shows everything 6 pixels beside."""
-    views = neighbouring_views(scene.cameras)[3]
-    held_out = views[3 % len(views)]
-    images = list(scene.images)
-    images[held_out] = np.roll(images[held_out], 6, axis=1)
-    quality = held_out_check(scene, images)
-    assert quality.judged > 20
-    assert quality.within < 0.05
-    assert 4 < quality.median < 8
-
-
-def test_a_view_held_out_plays_no_part_in_the_depths_it_checks(scene):
-    """Of the others only two show anything, which is one too few."""
-    views = neighbouring_views(scene.cameras)[3]
-    held_out = views[3 % len(views)]
-    images = list(scene.images)
-    for j in [j for j in views if j != held_out][2:]:
-        images[j] = np.full_like(images[j], 90)
-    quality = held_out_check(scene, images)
-    assert quality.judged > 40
-    assert quality.reconstructed == 0
-
-
-def test_four_images_have_no_view_to_hold_out(scene):
-    few = slice(0, 4)
-    xy = features_in(scene.images[few], (0,))
-    quality = held_out_quality(scene.images[few], scene.cameras[few], xy, progress=False)
-    assert quality.judged == 0
-
-
 def fountain_quality(chosen):
     folder = real_data("epfl/fountain-P11")
     photographs = read_epfl("epfl/fountain-P11", folder)
     truth = depth_maps_beside(photographs.paths, photographs.cameras)
     assert isinstance(truth, DepthMaps)
     images, cameras = list(photographs.images), photographs.cameras
-    features = features_in(images, chosen, limit=200)
+    features = positions_in(images, chosen, limit=200)
     true = [cameras[i].project(truth.points(i, xy))[1] for i, xy in enumerate(features)]
     found = reconstruct_depths(images, cameras, features, progress=False)
     return depth_quality(features, found, true, cameras, neighbouring_views(cameras))
@@ -284,7 +200,7 @@ def test_all_fountain_depths_agree_with_the_laser():
 def test_fountain_checked_on_itself_is_close_to_the_laser_but_flatters():
     photographs = read_epfl("epfl/fountain-P11", real_data("epfl/fountain-P11"))
     images = list(photographs.images)
-    features = features_in(images, range(11), limit=200)
+    features = positions_in(images, range(11), limit=200)
     check = held_out_quality(images, photographs.cameras, features, progress=False)
     laser = fountain_quality(range(11))
     print(check, laser, sep="\n")
@@ -293,7 +209,7 @@ def test_fountain_checked_on_itself_is_close_to_the_laser_but_flatters():
 
 def test_dino_depths_lie_in_the_box():
     dino = read_middlebury("dino", real_data("middlebury/dinoSparseRing"))
-    features = features_in(dino.images, (2,), limit=60)
+    features = positions_in(dino.images, (2,), limit=60)
     found = reconstruct_depths(dino.images, dino.cameras, features, dino.bounds, progress=False)[2]
     points = dino.cameras[2].back_project(features[2], found)[np.isfinite(found)]
     assert len(points) > 5

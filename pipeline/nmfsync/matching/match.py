@@ -23,9 +23,9 @@ LEAST_WEIGHT = 0.01  # of a match: nearest and second nearest are equally far
 
 # Images are taken in blocks of about so many features, and pairs in tasks of about so
 # many distances: enough work to be worth the sending of two blocks (1 MB each).
-_BLOCK = 2**13
+BLOCK = 2**13
 
-_TASK = 2**26
+TASK = 2**26
 
 Descriptors = NDArray[np.uint8]
 
@@ -174,7 +174,7 @@ def match_pairs(
     code = made_by()
     store = PairCache(cache, [digest(code, d) for d in descriptors]) if cache else None
     sizes = np.array([len(d) for d in descriptors], dtype=np.int64)
-    block = (np.cumsum(sizes) - 1) // _BLOCK
+    block = (np.cumsum(sizes) - 1) // BLOCK
     missing = np.ones(len(pairs), bool)
     for numbers, found in _known(store, pairs):
         missing[numbers] = False
@@ -225,7 +225,7 @@ def _tasks(pairs: IntArray, missing: IntArray, block: IntArray, sizes: IntArray)
         return []
     i, j = pairs[missing].T
     order = np.lexsort((j, i, block[j], block[i]))
-    work = np.cumsum((sizes[i] * sizes[j])[order]) // _TASK
+    work = np.cumsum((sizes[i] * sizes[j])[order]) // TASK
     cuts = np.flatnonzero(np.diff(block[i[order]]) | np.diff(work)) + 1
     return np.split(missing[order], cuts)
 

@@ -55,7 +55,7 @@ _CONFIDENCE = 0.99
 # Twice as many take 1.6 times as long, and find 0 to 0.6 % more of the right matches on EPFL.
 _MAX_SAMPLES = 5000
 
-_CHUNK = 64  # pairs of images a task: some tenths of a second, and little to send
+BATCH = 64  # pairs of images a task: some tenths of a second, and little to send
 
 
 def verify(
@@ -218,7 +218,7 @@ def _inliers(
                 if known is not None and np.array_equal(known[:, :2], pairs[i, j]):
                     found[i, j] = known[:, 2].astype(bool)
     missing = [pair for pair in pairs if pair not in found]
-    chunks = [missing[n : n + _CHUNK] for n in range(0, len(missing), _CHUNK)]
+    chunks = [missing[n : n + BATCH] for n in range(0, len(missing), BATCH)]
     tasks = (
         (tuple(_positions(xy, pair, pairs[pair]) for pair in chunk), model) for chunk in chunks
     )

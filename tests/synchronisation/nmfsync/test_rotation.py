@@ -1,37 +1,14 @@
-"""The parts of NmfSync: blocks, successive block rotation, multiplicative updates."""
+"""Successive block rotation."""
 
 import numpy as np
 import pytest
 
-from nmfsync import synthetic
-from nmfsync.synchronisation.nmfsync.factorisation import factorise, factorise_symmetric
+from nmfsync.synchronisation.nmfsync.factorisation import factorise
 from nmfsync.synchronisation.nmfsync.rotation import flip_signs, successive_block_rotation
-from nmfsync.synchronisation.numerics.components import independent_blocks, label_components
-from nmfsync.synchronisation.numerics.eigenpairs import top_eigenpairs
+from nmfsync.synchronisation.numerics.components import independent_blocks
 from nmfsync.synchronisation.numerics.rounding import assign_to_universe
 
 pytestmark = pytest.mark.filterwarnings("ignore:universe size")
-EPS = np.finfo(float).eps
-
-
-@pytest.fixture
-def many_components():
-    """Few matches: 60 components, some with one feature and some with dozens."""
-    W, _, sizes = synthetic.generate(k=5, d=60, rho=0.6, sigma=0.2, seed=0)
-    component_of = label_components(W)
-    assert len(np.unique(component_of)) > 10
-    values, vectors = top_eigenpairs(W, 60)
-    return W, sizes, component_of, vectors * np.sqrt(np.maximum(values, 0))
-
-
-def test_blocks_share_no_row_and_no_column():
-    X = np.zeros((6, 4))
-    X[1, 2] = X[2, 0] = X[4, 0] = 1.0  # column 0 joins the components 1 and 2
-    blocks = independent_blocks(np.array([0, 0, 1, 2, 2, 3]), X)
-    assert [(rows.tolist(), columns.tolist()) for rows, columns in blocks] == [
-        ([0, 1], [2]),
-        ([2, 3, 4], [0]),
-    ]
 
 
 def test_the_rotation_finds_an_indicator_matrix():
@@ -141,21 +118,3 @@ def test_balanced_columns_have_a_defined_sign():
     for error in (-1e-12, 0.0, 1e-12):
         assert flip_signs(column + error)[1, 0] == pytest.approx(1)
     assert flip_signs(np.array([[-1.0], [2.0]]))[0, 0] == -1
-
-
-def test_updates_compute_what_is_written_down(many_components):
-    W, sizes, component_of, X = many_components
-    start = np.maximum(successive_block_rotation(X, sizes, component_of), 0)
-    dense, V, H = W.toarray(), start.copy(), start.T.copy()
-    for _ in range(3):
-        H = H * (V.T @ dense) / (V.T @ V @ H + EPS)
-        V = V * (dense @ H.T) / (V @ (H @ H.T) + EPS)
-    ours, G = factorise(W, start, max_updates=3, tolerance=0)
-    np.testing.assert_allclose(ours @ G.T, V @ H, atol=1e-10)
-    used = V.any(axis=0) & H.any(axis=1)
-    scale = np.sqrt(np.linalg.norm(H, axis=1)[used] / np.linalg.norm(V, axis=0)[used])
-    np.testing.assert_allclose(ours[:, used], V[:, used] * scale, atol=1e-10)
-    V = start.copy()
-    for _ in range(3):
-        V = V * (0.5 + 0.5 * (dense @ V) / (V @ (V.T @ V) + EPS))
-    np.testing.assert_allclose(factorise_symmetric(W, start, 3, 0), V, atol=1e-10)
