@@ -17,7 +17,7 @@ from nmfsync.types.features import Features
 
 WORDS = 64  # of the vocabulary
 
-_SAMPLES = 50_000  # descriptors to learn it from, at most
+SAMPLES = 50_000  # descriptors to learn it from, at most
 
 _PER_WORD = 40  # and at least so many for a word: one alone has no differences from it
 
@@ -27,7 +27,7 @@ _ITERATIONS = 20  # of k-means
 # numbers below 2²⁴ and exact in single precision: equal similarities are equal.
 _LENGTH = 4000
 
-_ROWS = 256  # images whose similarities to all others every thread has in memory at a time
+ROWS = 256  # images whose similarities to all others every thread has in memory at a time
 
 
 def nearest_pairs(features: Sequence[Features], neighbours: int, progress: bool = True) -> IntArray:
@@ -83,7 +83,7 @@ def _root_sift(descriptors: NDArray[np.uint8]) -> Float32Array:
 def _sample(descriptors: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """Descriptors (n, 128), spread evenly over those of all images."""
     ends = np.cumsum([len(d) for d in descriptors])
-    places = np.linspace(0, ends[-1], min(ends[-1], _SAMPLES), endpoint=False).astype(np.int64)
+    places = np.linspace(0, ends[-1], min(ends[-1], SAMPLES), endpoint=False).astype(np.int64)
     shares = np.split(places, np.searchsorted(places, ends[:-1]))
     return np.concatenate(
         [d[at - end] for d, at, end in zip(descriptors, shares, ends, strict=True)]
@@ -143,5 +143,5 @@ def _nearest(vectors: Float32Array, neighbours: int) -> IntArray:
         nearest = np.argpartition(ranks, -neighbours, axis=1)[:, -neighbours:]
         return np.column_stack([np.repeat(i, neighbours), nearest.ravel()])
 
-    pairs = np.concatenate(map_blocks(work, k, _ROWS))
+    pairs = np.concatenate(map_blocks(work, k, ROWS))
     return np.unique(np.sort(pairs, axis=1), axis=0)

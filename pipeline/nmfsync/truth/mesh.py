@@ -16,7 +16,7 @@ from nmfsync.types.camera import Camera
 # A mesh that fills less of every image lies elsewhere.
 _LEAST_SHARE = 0.01
 
-_RAYS_AT_ONCE = 2**18
+RAYS_AT_ONCE = 2**18
 
 
 def mesh_beside(folder: Path) -> Path | None:
@@ -113,7 +113,7 @@ def _load_mesh(path: Path, origin: FloatArray) -> tuple[FloatArray, Any]:
 
 def _render(camera: Camera, origin: FloatArray, corners: FloatArray, rays: Any) -> DepthMap:
     width, height = camera.size
-    rows = max(1, _RAYS_AT_ONCE // width)
+    rows = max(1, RAYS_AT_ONCE // width)
     depth = np.empty((height, width), dtype=np.float32)
     for top in range(0, height, rows):
         block = depth[top : top + rows]
