@@ -43,8 +43,9 @@ def with_truth(
     if scene.truth is not None or scene.cameras is None:
         return scene, Record(0.0, 0.0, [])
     cameras = scene.cameras
-    _, record = measure(lambda: check_cameras(scene, features, matches))
-    mesh = mesh_beside(scene.paths[0].parent)
+    folder_of_images = scene.paths[0].parent
+    _, record = measure(lambda: check_cameras(cameras, features, matches, folder_of_images))
+    mesh = mesh_beside(folder_of_images)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
         path, poses = folder / "depths.npz", _poses(cameras)

@@ -3,12 +3,12 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.scenes.scene import Scene
 from nmfsync.types.arrays import FloatArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
@@ -83,7 +83,12 @@ def distance_to_lines(
         return np.abs((lines * points).sum(axis=1)) / np.hypot(lines[:, 0], lines[:, 1])
 
 
-def check_cameras(scene: Scene, features: Sequence[Features], matches: PairwiseMatches) -> None:
+def check_cameras(
+    cameras: Sequence[Camera],
+    features: Sequence[Features],
+    matches: PairwiseMatches,
+    folder: Path,
+) -> None:
     """Test with the matches whether the cameras can be those of the images.
 
     Camera files come in several conventions, and geometry alone does not tell
@@ -92,10 +97,12 @@ def check_cameras(scene: Scene, features: Sequence[Features], matches: PairwiseM
 
     Parameters
     ----------
-    scene : Scene
-        Nothing happens if it has no cameras.
+    cameras : sequence of Camera
     features : sequence of Features
     matches : PairwiseMatches
+        Fewer than 50 of them prove nothing: then nothing is checked.
+    folder : Path
+        Where the images and the cameras are, for the message.
 
     Raises
     ------
@@ -108,19 +115,17 @@ def check_cameras(scene: Scene, features: Sequence[Features], matches: PairwiseM
         If fewer than a tenth of the matches are near their epipolar lines, and
         no other convention explains it.
     """
-    if scene.cameras is None:
-        return
     pairs = _richest_pairs(features, matches)
     if sum(len(xy) for _, _, xy, _ in pairs) < _ENOUGH:
         return
-    share = _share_near(scene.cameras, pairs)
+    share = _share_near(cameras, pairs)
     others = []
-    for reading in zip(*map(_other_readings, scene.cameras), strict=True):
-        changes, cameras = zip(*reading, strict=True)
-        others.append((_share_near(cameras, pairs), changes[0]))
+    for reading in zip(*map(_other_readings, cameras), strict=True):
+        changes, misread = zip(*reading, strict=True)
+        others.append((_share_near(misread, pairs), changes[0]))
     best, change = max(others)
     fault = (
-        f"{scene.paths[0].parent}: the cameras do not fit the images: "
+        f"{folder}: the cameras do not fit the images: "
         f"only {share:.0%} of the matches lie near their epipolar lines"
     )
     if best > max(2 * share, 0.2):
