@@ -12,7 +12,9 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
     It releases the GIL. Where neither the folder of the package nor a cache
     folder of the user can be written, every process compiles it anew.
     """
+    kernel: Callable[..., Any]
     try:
-        return njit(cache=True, nogil=True, **options)(function)
+        kernel = njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:
-        return njit(nogil=True, **options)(function)
+        kernel = njit(nogil=True, **options)(function)
+    return kernel

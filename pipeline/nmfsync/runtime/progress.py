@@ -83,7 +83,7 @@ def _look(total: int | None, desc: str, unit: str, wanted: bool) -> dict[str, An
     }
 
 
-class _Phase(tqdm):
+class _Phase(tqdm):  # type: ignore[misc]  # tqdm has no types
     """A bar that a thread draws again while the work itself has nothing to report."""
 
     def __init__(self, **options: Any) -> None:

@@ -25,7 +25,7 @@ def map_blocks(
     work: Callable[[slice], T],
     length: int,
     block: int = BLOCK,
-    done: Callable[[slice], Any] = lambda piece: None,
+    done: Callable[[slice], Any] = lambda _piece: None,
 ) -> list[T]:
     """Call `work` for consecutive slices of range(length).
 
