@@ -63,9 +63,9 @@ def test_folder_stands_for_itself(tmp_path):
     [
         ("grafiti", "did you mean graffiti?"),
         ("graffiti/graff", "did you mean graffiti/graf?"),
-        ("zzz", "there are epfl, graffiti, middlebury, paper, sample"),
-        ("graffiti/zzz", "there are graffiti/bark"),
-        ("paper/zzz", "there are graffiti/bark"),
+        ("zzz", "known are epfl, graffiti, middlebury, paper, sample"),
+        ("graffiti/zzz", "known are graffiti/bark"),
+        ("paper/zzz", "known are graffiti/bark"),
     ],
 )
 def test_unknown_name_gets_a_suggestion(target, hint):
@@ -109,7 +109,7 @@ def test_file_instead_of_a_folder(tmp_path):
         (
             'name = "x"\ntitle = ""\nformat = "stereo"\ntheta = 0.0\n'
             'homepage = ""\ncitation = ""\nterms = ""',
-            r"format 'stereo' is unknown \(there are homographies",
+            r"format 'stereo' is unknown \(known are homographies",
         ),
     ],
 )
@@ -200,7 +200,7 @@ def test_unreadable_image_is_left_out_with_a_warning(tmp_path):
     picture(tmp_path / "a.png")
     picture(tmp_path / "c.png")
     (tmp_path / "b.jpg").write_text("this is no picture")
-    with pytest.warns(NmfsyncWarning, match=r"left out: .*b\.jpg"):
+    with pytest.warns(NmfsyncWarning, match=r"skipped .*b\.jpg"):
         scene = load_scene(str(tmp_path))
     assert names(scene, tmp_path) == ["a.png", "c.png"]
 
@@ -254,12 +254,12 @@ def test_homography_files_are_read_in_every_form(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("1 0 0\n0 1 0\n0 0", "a homography has 9 numbers, this file has 8"),
-        ("", "a homography has 9 numbers, this file has 0"),
+        ("1 0 0\n0 1 0\n0 0", "a homography must have 9 numbers, got 8"),
+        ("", "a homography must have 9 numbers, got 0"),
         ("1 0 0\n0 one 0\n0 0 1", "something that is not a number .*'one'"),
         (b"\xff\xd8\xff\xe0 picture", "something that is not a number"),
-        ("1 0 0\n2 0 0\n0 0 1", "the homography is singular or not finite"),
-        ("1 0 0\n0 nan 0\n0 0 1", "the homography is singular or not finite"),
+        ("1 0 0\n2 0 0\n0 0 1", "the homography must be finite and invertible"),
+        ("1 0 0\n0 nan 0\n0 0 1", "the homography must be finite and invertible"),
     ],
 )
 def test_faulty_homography_file_is_named(tmp_path, text, fault):
@@ -270,7 +270,7 @@ def test_faulty_homography_file_is_named(tmp_path, text, fault):
 def test_missing_homography_is_named(tmp_path):
     folder = oxford(tmp_path)
     picture(tmp_path / "img3.ppm")
-    with pytest.raises(NmfsyncError, match="H1to3p: no such file, but its image is there"):
+    with pytest.raises(NmfsyncError, match="H1to3p: no such file, but its image exists"):
         load_scene(folder)
 
 
@@ -309,7 +309,7 @@ def test_graffiti_is_read_and_intact(name):
     scene = load_scene(name, DATA)
     assert [path.stem for path in scene.paths] == [f"img{i}" for i in range(1, 7)]
     assert np.all(scene.truth.maps[:, 2, 2] == 1)
-    assert {check.status for check in catalogue.verify(name, DATA)} == {"ok"}
+    assert {check.status for check in catalogue.check_files(name, DATA)} == {"ok"}
 
 
 @needs_graffiti
