@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.blocks import Block, check_rows, choose, to_blocks, to_matches
+from nmfsync.exchange.blocks import check_rows, choose, to_matches
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import SIDE_FILES, check_target, put, staging
-from nmfsync.types.matches import Matches, PairwiseMatches, Source
+from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"SQLite format 3\0"
 
@@ -67,7 +67,35 @@ class ColmapSource(Source):
 
 
 def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatches:
-    """Read the matches of a COLMAP database; see `PairwiseMatches.from_colmap`."""
+    """Read the matches of a COLMAP database, which stays as it is.
+
+    Images are in order of image id, and an image without keypoints has 0
+    features. `source` remembers names and ids.
+
+    Parameters
+    ----------
+    path : Path or str
+    verified : bool, optional
+        Read the verified matches (`two_view_geometries`) or all (`matches`).
+        None reads the verified ones if there are any in the database.
+
+    Returns
+    -------
+    PairwiseMatches
+        Every match has the weight 1.
+
+    Warns
+    -----
+    NmfsyncWarning
+        If rows were dropped: repeated ones, and all but the first of those
+        that match a feature twice in one image.
+
+    Raises
+    ------
+    NmfsyncError
+        If the file is missing, no COLMAP database or damaged, or matches
+        name images or keypoints that do not exist.
+    """
     path = Path(path)
     with _reading(path) as database:
         ids, names, sizes = _images(database, path)
@@ -137,7 +165,7 @@ def _blocks(
     ids: tuple[int, ...],
     names: tuple[str, ...],
     sizes: list[int],
-) -> Iterator[Block]:
+) -> Iterator[ImagePair]:
     place = {image_id: i for i, image_id in enumerate(ids)}
     query = f"SELECT pair_id, rows, cols, data FROM {table} WHERE rows > 0 ORDER BY pair_id"
     for pair_id, n, columns, data in database.execute(query):
@@ -153,7 +181,7 @@ def _blocks(
             raise NmfsyncError(f"{path}: the matches of {names[i]} and {names[j]} are damaged")
         # As signed numbers, so that a -1 is called -1.
         rows = np.frombuffer(data, "<i4").reshape(n, 2).astype(np.int64)
-        block = Block(i, j, rows, np.ones(n))
+        block = ImagePair(i, j, rows, np.ones(n))
         check_rows(path, block, names, sizes)
         yield block
 
@@ -165,7 +193,34 @@ def write_colmap(
     added: str = "none",
     overwrite: bool = False,
 ) -> None:
-    """Write the database that the matches come from with these; see `PairwiseMatches.to_colmap`."""
+    """Write the COLMAP database that they come from, with these matches in place of its own.
+
+    Everything else stays as it is, and so does the original. Needs
+    `pip install 'nmfsync[colmap]'`.
+
+    Parameters
+    ----------
+    path : Path or str
+    verify : bool, optional
+        Let COLMAP verify the matches, with a fixed seed, which makes the
+        two-view geometries that its mappers read. Otherwise these hold the
+        matches as they are: with the geometry of the original where it has
+        one, else without any, as CALIBRATED if the focal lengths of both
+        cameras are known there and UNCALIBRATED if not. `mapper` can do with
+        that, `global_mapper` cannot do without the geometry. None: only if they
+        have not been verified yet, by COLMAP or by `verification.verify`.
+    added : str
+        Which of the matches that synchronising added to write: "none",
+        those between images that are "matched" already, or "all".
+    overwrite : bool
+        Replace `path` if it exists.
+
+    Raises
+    ------
+    NmfsyncError
+        If the matches come from elsewhere (`source`), the original is not
+        what it was, or `path` is the original or exists.
+    """
     source = matches.source
     if not isinstance(source, ColmapSource):
         raise NmfsyncError("these matches do not come from PairwiseMatches.from_colmap")
@@ -174,7 +229,7 @@ def write_colmap(
     pycolmap = optional("pycolmap", "colmap")
     if verify is None:
         verify = source.unverified
-    blocks = to_blocks(choose(matches, added))
+    blocks = choose(matches, added).by_image_pair()
     with staging(path) as folder:
         copy = folder / "database.db"
         _copy(source, matches.sizes.tolist(), copy)
@@ -211,7 +266,7 @@ def _check_cameras(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _replace_matches(
-    pycolmap: Any, path: Path, ids: tuple[int, ...], blocks: Iterator[Block], verify: bool
+    pycolmap: Any, path: Path, ids: tuple[int, ...], blocks: Iterator[ImagePair], verify: bool
 ) -> None:
     with closing(pycolmap.Database.open(path)) as database:
         known = {} if verify else dict(zip(*database.read_two_view_geometries(), strict=True))

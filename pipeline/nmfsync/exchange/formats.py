@@ -1,26 +1,36 @@
 """Files of matches of any known format: their content decides, not their name."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.exchange import colmap, hloc
-from nmfsync.types.matches import PairwiseMatches
+from nmfsync.types.matches import Matches, PairwiseMatches
 
 
 class Format(NamedTuple):
-    """A format of matches: how its files begin, and how their names end."""
+    """A format of matches: how its files begin, how their names end, and how to write them."""
 
     name: str
     magic: bytes
     endings: tuple[str, ...]
+    write: Callable[[Matches, Path], None]
 
 
-COLMAP = Format("a COLMAP database", colmap.MAGIC, (".db",))
-
-HLOC = Format("an HDF5 file", hloc.MAGIC, (".h5", ".hdf5"))
-
-NPZ = Format("an .npz file", b"PK", (".npz",))
+COLMAP = Format(
+    "a COLMAP database",
+    colmap.MAGIC,
+    (".db",),
+    lambda matches, path: matches.to_colmap(path, added="all"),
+)
+HLOC = Format(
+    "an HDF5 file",
+    hloc.MAGIC,
+    (".h5", ".hdf5"),
+    lambda matches, path: matches.to_hloc(path, added="all"),
+)
+NPZ = Format("an .npz file", b"PK", (".npz",), lambda matches, path: matches.save(path))
 
 
 def format_of(path: Path) -> Format:

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.blocks import Block, check_rows, choose, to_blocks, to_matches
+from nmfsync.exchange.blocks import check_rows, choose, to_matches
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import check_target, put, staging
 from nmfsync.types.arrays import AnyArray
-from nmfsync.types.matches import Matches, PairwiseMatches, Source
+from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
@@ -47,7 +47,34 @@ class HlocSource(Source):
 
 
 def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMatches:
-    """Read matches of hloc; see `PairwiseMatches.from_hloc`."""
+    """Read matches and features as hloc stores them. Needs `pip install 'nmfsync[hloc]'`.
+
+    Images are those of the file of features, in order of name. All keys that
+    hloc has used for pairs are known (`a/b`, `a_b`, both orders). Indices
+    stored with 16 bits are restored where that is possible.
+
+    Parameters
+    ----------
+    matches_path, features_path : Path or str
+
+    Returns
+    -------
+    PairwiseMatches
+        Weights are `matching_scores0` where there are any, else 1.
+
+    Warns
+    -----
+    NmfsyncWarning
+        If the scores are not in (0, 1] and so all weights are 1, or if
+        matches were dropped: repeated ones, and all but the best of those
+        that match a feature twice in one image.
+
+    Raises
+    ------
+    NmfsyncError
+        If a file is missing or damaged, matches name images or keypoints that
+        do not exist, or the names of two images differ in `/` and `-` only.
+    """
     path, features = Path(matches_path), Path(features_path)
     names, sizes = _images(features)
     image_of = _image_of(features, names)
@@ -137,7 +164,7 @@ def _pair_of(path: Path, key: str, image_of: dict[str, int]) -> tuple[int, int]:
 
 def _block(
     path: Path, group: Any, pair: tuple[int, int], names: tuple[str, ...], sizes: list[int]
-) -> Block:
+) -> ImagePair:
     i, j = pair
     stored, scores = _dataset(path, group, _MATCHES), np.ones(sizes[i])
     if _SCORES in group:
@@ -157,7 +184,7 @@ def _block(
         # An int16 cannot hold more than 32767, and what is larger was stored less 65536.
         second = np.where(second < -1, second + 0x10000, second)
     first = np.flatnonzero(second != -1)
-    block = Block(i, j, np.column_stack([first, second[first]]), scores[first])
+    block = ImagePair(i, j, np.column_stack([first, second[first]]), scores[first])
     check_rows(path, block, names, sizes)
     return block
 
@@ -172,7 +199,26 @@ def _dataset(path: Path, group: Any, name: str) -> AnyArray:
 def write_hloc(
     matches: Matches, path: Path | str, added: str = "none", overwrite: bool = False
 ) -> None:
-    """Write the file that the matches come from with these; see `PairwiseMatches.to_hloc`."""
+    """Write the hloc file that they come from, with these matches in place of its own.
+
+    Pairs keep their keys, new ones get hloc's present kind; a pair without
+    matches stays, with -1 for every feature. Matches that were there keep
+    their scores, others get their weight. Needs `pip install 'nmfsync[hloc]'`.
+
+    Parameters
+    ----------
+    path : Path or str
+    added : str
+        As for `write_colmap`.
+    overwrite : bool
+        Replace `path` if it exists.
+
+    Raises
+    ------
+    NmfsyncError
+        If the matches come from elsewhere (`source`), the original is not
+        what it was, or `path` is the original or exists.
+    """
     source = matches.source
     if not isinstance(source, HlocSource):
         raise NmfsyncError("these matches do not come from PairwiseMatches.from_hloc")
@@ -183,7 +229,7 @@ def write_hloc(
         raise NmfsyncError(
             f"{source.features}: its images or keypoints are not those of these matches (any more)"
         )
-    blocks = to_blocks(choose(matches, added))
+    blocks = choose(matches, added).by_image_pair()
     with staging(path) as folder:
         copy = folder / "matches.h5"
         shutil.copyfile(source.path, copy)
@@ -193,14 +239,14 @@ def write_hloc(
 
 
 def _replace_matches(
-    source: HlocSource, file: Any, blocks: dict[tuple[int, int], Block], sizes: list[int]
+    source: HlocSource, file: Any, blocks: dict[tuple[int, int], ImagePair], sizes: list[int]
 ) -> None:
     groups = _groups(source.path, file, _image_of(source.features, source.names))
     scored = any(_SCORES in file[key] for key in groups)
     done = set()
     for key, (i, j) in groups.items():
         pair = min(i, j), max(i, j)
-        block = blocks.get(pair, Block(*pair, np.empty((0, 2), np.int64), np.empty(0)))
+        block = blocks.get(pair, ImagePair(*pair, np.empty((0, 2), np.int64), np.empty(0)))
         if pair in done:  # the file has this pair twice, in both orders or by both kinds of key
             del file[key]
             continue
@@ -213,7 +259,9 @@ def _replace_matches(
             _create(group, block, sizes[block.i], block.weights if scored else None)
 
 
-def _write(path: Path, group: Any, block: Block, names: tuple[str, ...], sizes: list[int]) -> None:
+def _write(
+    path: Path, group: Any, block: ImagePair, names: tuple[str, ...], sizes: list[int]
+) -> None:
     """Replace the matches of a group; those that stay keep their scores."""
     scores = None
     if _SCORES in group:
@@ -226,7 +274,7 @@ def _write(path: Path, group: Any, block: Block, names: tuple[str, ...], sizes: 
     _create(group, block, sizes[block.i], scores)
 
 
-def _create(group: Any, block: Block, size: int, scores: NDArray[np.float64] | None) -> None:
+def _create(group: Any, block: ImagePair, size: int, scores: NDArray[np.float64] | None) -> None:
     first, second = block.rows.T
     matches = np.full(size, -1, np.int32)
     matches[first] = second

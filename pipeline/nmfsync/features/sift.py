@@ -30,16 +30,16 @@ _REDUCED = "more than {:g} million pixels, so SIFT saw the image reduced"
 
 def extract(
     image: Image,
-    limit: int = 200,
-    siblings: bool = False,
+    features: int = 200,
+    orientations: bool = False,
     contrast: float = CONTRAST,
     max_pixels: int = MAX_PIXELS,
 ) -> Features:
     """Detect and describe the SIFT features of one image.
 
-    Features are ranked by response, ties by y, x and scale; the first `limit`
-    stay. SIFT describes a position once for every dominant orientation. These
-    siblings have equal responses, and two of them in one image would compete
+    Features are ranked by response, ties by y, x and scale; the first
+    `features` stay. SIFT describes a position once for every dominant orientation.
+    Such features have equal responses, and two of them in one image would compete
     for one match, so by default one stays: the one that follows the largest
     gap between orientations, a choice that turns with the image.
 
@@ -50,9 +50,9 @@ def extract(
     Parameters
     ----------
     image : path, (h, w) uint8 array of grey or (h, w, 3) uint8 array of RGB
-    limit : int
+    features : int
         At most this many features; fewer where SIFT finds fewer.
-    siblings : bool
+    orientations : bool
         Keep all orientations of a position, each as a feature of its own.
     contrast : float
         SIFT's contrast threshold: a lower one finds more, weaker features.
@@ -74,10 +74,11 @@ def extract(
     NmfsyncError
         If the image cannot be read.
     """
-    features, faults = extract_with_faults(image, limit, siblings, contrast, max_pixels)
+    check_options(features, orientations, contrast, max_pixels)
+    found, faults = extract_with_faults(image, features, orientations, contrast, max_pixels)
     for fault in faults:
         warnings.warn(f"{name_of(image)}: {fault}", NmfsyncWarning, stacklevel=2)
-    return features
+    return found
 
 
 def name_of(image: Image) -> str:
@@ -85,20 +86,30 @@ def name_of(image: Image) -> str:
     return "image" if isinstance(image, np.ndarray) else str(image)
 
 
-def extract_with_faults(
-    image: Image, limit: int, siblings: bool, contrast: float, max_pixels: int
-) -> tuple[Features, list[str]]:
-    """Extract the features, and say what degraded them."""
+def check_options(
+    features: int, orientations: bool, contrast: float, max_pixels: int = MAX_PIXELS
+) -> None:
+    """Raise NmfsyncError if an option of `extract` is out of range."""
+    if features < 1:
+        raise NmfsyncError(f"number of features must be at least 1, got {features}")
+    if not isinstance(orientations, bool):
+        raise NmfsyncError(f"orientations must be True or False, got {orientations!r}")
     if not 0 <= contrast < 1:
-        raise NmfsyncError(f"the contrast threshold must lie between 0 and 1, not {contrast}")
-    if limit < 1 or max_pixels < 1:
-        raise NmfsyncError("the limits on features and on pixels must be at least 1")
+        raise NmfsyncError(f"contrast must be at least 0 and less than 1, got {contrast}")
+    if max_pixels < 1:
+        raise NmfsyncError(f"number of pixels must be at least 1, got {max_pixels}")
+
+
+def extract_with_faults(
+    image: Image, limit: int, orientations: bool, contrast: float, max_pixels: int
+) -> tuple[Features, list[str]]:
+    """Extract at most `limit` features, and say what degraded them."""
     full = _gray(image)
     height, width = full.shape
     pixels = _reduce(full, max_pixels)
     faults = [] if pixels is full else [_REDUCED.format(max_pixels / 1e6)]
     table, descriptors = _detect(pixels, contrast, name_of(image))
-    kept, positions = _choose(table, siblings)
+    kept, positions = _choose(table, orientations)
     kept = kept[:limit]
     if not len(kept):
         faults.append(_NO_FEATURES)
@@ -144,7 +155,7 @@ def _detect(
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
     """All of SIFT's keypoints: rows (x, y, scale, orientation, response); descriptors."""
     try:
-        # Without nfeatures: OpenCV's own limit lets ties through and counts siblings.
+        # Without nfeatures: OpenCV's own limit lets ties through and counts every orientation.
         found, descriptors = cv2.SIFT.create(contrastThreshold=contrast).detectAndCompute(
             pixels, None
         )
@@ -159,14 +170,14 @@ def _detect(
     return table, descriptors.astype(np.uint8)
 
 
-def _choose(table: NDArray[np.float64], siblings: bool) -> tuple[NDArray[np.intp], int]:
-    """Rank the rows, one for every position unless siblings stay; number of positions."""
+def _choose(table: NDArray[np.float64], orientations: bool) -> tuple[NDArray[np.intp], int]:
+    """Rank the rows, one for every position unless all orientations stay; number of positions."""
     x, y, scale, angle, response = table.T
     _, position = np.unique(table[:, :2], axis=0, return_inverse=True)
     gap = _gap_before(position, angle)
     ranked = np.lexsort((angle, -gap, scale, x, y, -response))
     _, first = np.unique(position[ranked], return_index=True)
-    return (ranked if siblings else ranked[np.sort(first)]), len(first)
+    return (ranked if orientations else ranked[np.sort(first)]), len(first)
 
 
 def _gap_before(position: NDArray[np.intp], angle: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,19 +1,20 @@
 """What synchronising did to matches: figures, a page, and the tracks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nmfsync.evaluation.tracks import Change
 from nmfsync.report.figures.style import style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
-from nmfsync.report.page import Picture, count, decimal, environment, write_bytes
+from nmfsync.report.page import Picture, count, decimal, environment, flat, write_bytes
 from nmfsync.types.arrays import AnyArray
 
 
 def write_change_report(
     path: Path,
     names: tuple[str, str],
-    method: str,
+    settings: Mapping[str, Any],
     change: Change,
     remarks: Sequence[str] = (),
     warnings: Sequence[str] = (),
@@ -25,7 +26,8 @@ def write_change_report(
     path : Path
     names : tuple of str
         Those of the file with the matches and of the file made from it.
-    method : str
+    settings : dict
+        Those of the method, as `Method.settings` returns them.
     change : Change
     remarks, warnings : sequence of str
         Sentences below and above the table.
@@ -41,7 +43,7 @@ def write_change_report(
         "Tracks before and after",
         "The input is united: whatever is connected is one track, and programs such as OpenMVG "
         "and OpenSfM throw it away if it holds two features of one image.",
-        to_png(lengths_figure({"input": before, method: after})),
+        to_png(lengths_figure({"input": before, settings["method"]: after})),
     )
     html = (
         environment()
@@ -49,7 +51,8 @@ def write_change_report(
         .render(
             given=names[0],
             made=names[1],
-            method=style_of(method).name,
+            method=style_of(settings["method"]).name,
+            settings=flat(settings),
             change=change,
             rows=change_rows(change),
             picture=picture,

@@ -23,6 +23,7 @@ from nmfsync.report.page import (
     count,
     decimal,
     environment,
+    flat,
     judged_share,
     mark_best,
     percent,
@@ -98,7 +99,7 @@ def write_scene_report(
         images=_image_rows(scene, features),
         depths_known=_depths_known(scene, features),
         depth_figures=_depth_figures(evaluation.depth_quality),
-        settings=_flat(evaluation.settings),
+        settings=flat(evaluation.settings),
     )
     write_bytes(folder / "report.html", html.encode())
 
@@ -334,16 +335,3 @@ def _image_rows(scene: Scene, features: Sequence[Features]) -> list[list[str]]:
         ]
         for path, f in zip(scene.paths, features, strict=True)
     ]
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Make rows of a table of settings; nested ones are called "outer: inner"."""
-    rows = []
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            rows += _flat(value, f"{prefix}{key}: ")
-        elif isinstance(value, list | tuple):
-            rows.append((f"{prefix}{key}", ", ".join(map(str, value))))
-        else:
-            rows.append((f"{prefix}{key}", "–" if value is None else str(value)))
-    return rows

@@ -11,7 +11,6 @@ from nmfsync import synthetic
 from nmfsync.study.claims import Claim, Comparison, Consistency, Robustness, Verdict
 from nmfsync.study.landmarks import landmark_matches, load_landmarks
 from nmfsync.synchronisation.methods import METHODS, Method
-from nmfsync.synchronisation.nmfsync.method import nmfsync
 from nmfsync.types.matches import PairwiseMatches
 
 Setting = Mapping[str, Any]  # a value for every parameter of a problem
@@ -104,15 +103,14 @@ def all_methods() -> list[Contestant]:
 
 def methods_with_universe() -> list[Contestant]:
     """All methods but those that take neither d nor θ."""
-    neither = {"matchals", "clear", "unionfind"}
-    return [contestant for contestant in all_methods() if contestant.name not in neither]
+    return [c for c in all_methods() if {"universe_size", "theta"} & set(c.method.arguments)]
 
 
 def initialisations() -> list[Contestant]:
     """NmfSync from rotated eigenvectors, and from their positive part."""
     return [
-        Contestant("rotated (SBRA)", nmfsync),
-        Contestant("positive part X₊", nmfsync, {"initialisation": "spectral"}),
+        Contestant("rotated (SBRA)", METHODS["nmfsync"]),
+        Contestant("positive part X₊", METHODS["nmfsync"], {"initialisation": "spectral"}),
     ]
 
 
@@ -123,10 +121,10 @@ def factors() -> list[Contestant]:
     ones are slower and go on to 100. So there is a V with 100 updates as well.
     """
     return [
-        Contestant("V", nmfsync),
-        Contestant("H", nmfsync, {"factor": "H"}),
-        Contestant("V, 100 updates", nmfsync, {"tolerance": 0.0}),
-        Contestant("symmetric", nmfsync, {"factor": "symmetric"}),
+        Contestant("V", METHODS["nmfsync"]),
+        Contestant("H", METHODS["nmfsync"], {"factor": "H"}),
+        Contestant("V, 100 updates", METHODS["nmfsync"], {"tolerance": 0.0}),
+        Contestant("symmetric", METHODS["nmfsync"], {"factor": "symmetric"}),
     ]
 
 

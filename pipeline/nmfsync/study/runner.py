@@ -4,7 +4,6 @@ import csv
 import json
 import warnings
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from tqdm import tqdm
 
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.cache import source_digest
+from nmfsync.runtime.cache import code_behind, code_of
 from nmfsync.runtime.files import atomic_write
 from nmfsync.study.claims import Points
 from nmfsync.study.definitions import Contestant, Parameter, Problem, Results, Row, Setting, Study
@@ -24,7 +23,7 @@ from nmfsync.synchronisation.synchronise import synchronise
 Measured = dict[str, dict[str, float]]  # by method and metric
 
 
-def run_study(
+def run_samples(
     study: Study,
     folder: Path,
     samples: int | None = None,
@@ -114,9 +113,8 @@ def _key(setting: Setting, seed: int) -> str:
 
 def _header(study: Study, contestants: Sequence[Contestant]) -> str:
     """Say what the samples were made with; other samples are of no use."""
-    libraries = {name: version(name) for name in ("numpy", "scipy")}
-    made_by = [[c.name, source_digest(c.method), dict(c.options)] for c in contestants]
-    return json.dumps([study.name, source_digest(_measure), libraries, made_by], sort_keys=True)
+    made_by = [[c.name, code_behind(c.method.function), dict(c.options)] for c in contestants]
+    return json.dumps([study.name, code_of("study", "evaluation"), made_by], sort_keys=True)
 
 
 def _read(store: Path, header: str) -> dict[str, Measured]:

@@ -10,6 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from nmfsync.synchronisation.methods import METHODS
+
 HEADLINE = "0.01"  # the threshold t that tables quote, as a key of the curves
 
 INK, FAINT = "#222222", "#8A8A8A"
@@ -29,36 +31,47 @@ class MethodStyle:
     width: float = 1.6
 
 
-# The colours are those of Okabe and Ito, which colour-blind people tell apart;
-# the markers do the same on a gray print.
-_STYLES = {
-    "input": MethodStyle("input", "#333333", "", 1.2),
-    "clustersync": MethodStyle("ClusterSync", "#009E73", "v", 2.4),
-    "nmfsync": MethodStyle("NmfSync", "#0072B2", "o", 2.4),
-    "spectral": MethodStyle("Spectral", "#E69F00", "s"),
-    "matcheig": MethodStyle("MatchEig", "#CC79A7", "^"),
-    "matchals": MethodStyle("MatchALS", "#56B4E9", "D"),
-    "clear": MethodStyle("CLEAR", "#8F8200", "X"),
-    "unionfind": MethodStyle("union-find", "#999999", "P"),
+# By the `style` of a method's record: colour, marker, width. The colours are those of Okabe
+# and Ito, which colour-blind people tell apart; the markers do the same on a gray print.
+STYLES = {
+    "green": ("#009E73", "v", 2.4),
+    "blue": ("#0072B2", "o", 2.4),
+    "orange": ("#E69F00", "s", 1.6),
+    "pink": ("#CC79A7", "^", 1.6),
+    "sky": ("#56B4E9", "D", 1.6),
+    "olive": ("#8F8200", "X", 1.6),
+    "gray": ("#999999", "P", 1.6),
 }
-
+_INPUT = MethodStyle("input", "#333333", "", 1.2)
 _SPARE = [("#D55E00", "h"), ("#7A4FA3", "<"), ("#8C510A", ">")]
 
 
 def style_of(method: str) -> MethodStyle:
-    """Style of a method; one that is not known gets a style by its name alone."""
+    """Style of a method; one that has none in its record gets one by its name alone."""
     colour, marker = _SPARE[sum(method.encode()) % len(_SPARE)]
-    return _STYLES.get(method, MethodStyle(method, colour, marker))
+    return _own_style(method) or MethodStyle(_label_of(method), colour, marker)
 
 
 def styles_of(methods: Sequence[str]) -> dict[str, MethodStyle]:
-    """Styles of methods that stand in one picture: those not known get different ones."""
-    known = {name for name in methods if name in _STYLES}
-    free = [s for name, s in _STYLES.items() if name != "input" and name not in known]
-    looks = [(s.colour, s.marker) for s in free] + _SPARE
-    unknown = [name for name in methods if name not in known]
-    spare = {name: MethodStyle(name, *looks[n % len(looks)]) for n, name in enumerate(unknown)}
-    return {name: _STYLES[name] if name in known else spare[name] for name in methods}
+    """Styles of methods that stand in one picture: those without one of their own differ."""
+    own = {name: style for name in methods if (style := _own_style(name))}
+    taken = {style.colour for style in own.values()}
+    free = [(colour, marker) for colour, marker, _ in STYLES.values() if colour not in taken]
+    looks = free + _SPARE
+    others = [name for name in methods if name not in own]
+    spare = {n: MethodStyle(_label_of(n), *looks[i % len(looks)]) for i, n in enumerate(others)}
+    return {name: own.get(name) or spare[name] for name in methods}
+
+
+def _own_style(method: str) -> MethodStyle | None:
+    if method == "input":
+        return _INPUT
+    record = METHODS.get(method)
+    return MethodStyle(record.label, *STYLES[record.style]) if record and record.style else None
+
+
+def _label_of(method: str) -> str:
+    return METHODS[method].label if method in METHODS else method
 
 
 def to_png(figure: Figure) -> bytes:
