@@ -33,7 +33,7 @@ def fcm(errors: MatchErrors, sizes: Any, thresholds: Any = THRESHOLDS) -> NDArra
     """
     sizes = np.asarray(sizes)
     possible = np.minimum.outer(sizes, sizes).sum() - sizes.sum()
-    return _correct(errors, thresholds) / max(possible, 1)
+    return np.asarray(_correct(errors, thresholds) / max(possible, 1))
 
 
 def precision_at(errors: MatchErrors, thresholds: Any = THRESHOLDS) -> NDArray[np.float64]:
@@ -55,7 +55,7 @@ def precision_at(errors: MatchErrors, thresholds: Any = THRESHOLDS) -> NDArray[n
 
 def _correct(errors: MatchErrors, thresholds: Any) -> NDArray[np.float64]:
     judged = np.sort(errors.error[np.isfinite(errors.error)])
-    return np.searchsorted(judged, thresholds, side="right").astype(np.float64)
+    return np.asarray(np.searchsorted(judged, thresholds, side="right").astype(np.float64))
 
 
 def by_threshold(errors: MatchErrors, sizes: IntArray) -> tuple[dict[str, float], dict[str, Any]]:

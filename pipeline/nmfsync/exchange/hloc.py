@@ -21,6 +21,7 @@ from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.exchange.blocks import check_rows, choose, to_matches
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import check_target, put, staging
+from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -188,7 +189,7 @@ def _block(
     return block
 
 
-def _dataset(path: Path, group: Any, name: str) -> NDArray:
+def _dataset(path: Path, group: Any, name: str) -> AnyArray:
     values = np.asarray(group[name])
     if values.ndim != 1 or values.dtype.kind not in ("iu" if name == _MATCHES else "f"):
         raise NmfsyncError(f"{path}: {group.name}/{name} is no list of numbers of the right kind")

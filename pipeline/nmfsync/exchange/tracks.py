@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.runtime.files import atomic_write
+from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import MultiMatching, Source
 
 
@@ -33,7 +33,7 @@ def write_source_tracks(path: Path, result: MultiMatching, source: Source | None
 
 
 def write_tracks(
-    path: Path | str, result: MultiMatching, names: Sequence[str], xy: Sequence[NDArray]
+    path: Path | str, result: MultiMatching, names: Sequence[str], xy: Sequence[AnyArray]
 ) -> None:
     """Write tracks to a CSV file: one row for every feature of every track.
 

@@ -82,7 +82,7 @@ class Study:
     problem: Callable[[Setting, int], Problem]
     claims: Callable[[Sequence[str]], list[Claim]]
     samples: int = 100
-    distinct: Callable[[Setting], float] = lambda setting: float("inf")
+    distinct: Callable[[Setting], float] = lambda _setting: float("inf")
 
 
 # The axis texts of the metrics.
@@ -217,7 +217,7 @@ STUDIES = {
             metrics=SYNTHETIC_METRICS,
             contestants=initialisations,
             problem=synthetic_problem,
-            claims=lambda names: [
+            claims=lambda _names: [
                 Comparison("rotated (SBRA)", "positive part X₊", "gt_error", "lower"),
                 Comparison("rotated (SBRA)", "positive part X₊", "f_score", "higher"),
             ],
@@ -234,7 +234,7 @@ STUDIES = {
             metrics=SYNTHETIC_METRICS,
             contestants=factors,
             problem=synthetic_problem,
-            claims=lambda names: [
+            claims=lambda _names: [
                 Comparison("V", "symmetric", "gt_error", "lower"),
                 Comparison("H", "symmetric", "gt_error", "lower"),
                 Comparison("V, 100 updates", "symmetric", "gt_error", "lower"),

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.io import loadmat
 from scipy.optimize import linear_sum_assignment
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
 # Belongie, Malik & Puzicha 2002. Their rings end at 1/8, 1/4, 1/2, 1 and 2 mean distances.
@@ -165,7 +165,7 @@ def shape_contexts(xy: ArrayLike) -> FloatArray:
     point = np.nonzero(counted)[0]
     histograms = np.zeros((len(xy), RINGS * SECTORS))
     np.add.at(histograms, (point, (ring * SECTORS + sector)[counted]), 1)
-    return histograms / np.maximum(histograms.sum(axis=1, keepdims=True), 1)
+    return np.asarray(histograms / np.maximum(histograms.sum(axis=1, keepdims=True), 1))
 
 
 def chi_square(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -184,7 +184,7 @@ def chi_square(a: FloatArray, b: FloatArray) -> FloatArray:
     """
     difference = a[:, None] - b[None, :]
     total = a[:, None] + b[None, :]
-    return (difference**2 / np.where(total > 0, 2 * total, 1)).sum(axis=2)
+    return np.asarray((difference**2 / np.where(total > 0, 2 * total, 1)).sum(axis=2))
 
 
 def match_by_shape(xy: FloatArray) -> PairwiseMatches:
@@ -225,7 +225,7 @@ def _folder(data: Path | str | None) -> Path:
     return Path(folder)
 
 
-def _read(path: Path, with_matches: bool) -> tuple[FloatArray, NDArray | None]:
+def _read(path: Path, with_matches: bool) -> tuple[FloatArray, AnyArray | None]:
     """(k, n, 2) positions, and W if the file has one."""
     try:
         content = loadmat(path)

@@ -7,10 +7,10 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.truth.depths import DepthMap, DepthMaps, check_map_size
+from nmfsync.types.arrays import AnyArray
 from nmfsync.types.camera import Camera
 
 
@@ -78,17 +78,17 @@ def _read(file: Path) -> DepthMap:
     return np.where(np.isfinite(depth) & (depth > 0), depth, np.float32(np.nan))
 
 
-def _read_npy(file: Path) -> NDArray:
+def _read_npy(file: Path) -> AnyArray:
     with file.open("rb") as stream:
         values = np.lib.format.read_array(stream, allow_pickle=False)
     return _check(values, file, np.floating)
 
 
-def _read_pfm(file: Path) -> NDArray:
+def _read_pfm(file: Path) -> AnyArray:
     return _check(_decode(file), file, np.floating)
 
 
-def _read_exr(file: Path) -> NDArray:
+def _read_exr(file: Path) -> AnyArray:
     # OpenCV leaves its EXR reader switched off, where it has one at all.
     os.environ.setdefault("OPENCV_IO_ENABLE_OPENEXR", "1")
     try:
@@ -100,7 +100,7 @@ def _read_exr(file: Path) -> NDArray:
         ) from None
 
 
-def _read_png(file: Path) -> NDArray:
+def _read_png(file: Path) -> AnyArray:
     values = _check(_decode(file), file, np.uint16)
     note = _scale_file(file)
     try:
@@ -115,7 +115,7 @@ def _read_png(file: Path) -> NDArray:
     return values * scale
 
 
-_READERS: dict[str, Callable[[Path], NDArray]] = {
+_READERS: dict[str, Callable[[Path], AnyArray]] = {
     ".npy": _read_npy, ".pfm": _read_pfm, ".exr": _read_exr, ".png": _read_png,
 }  # fmt: skip
 
@@ -124,14 +124,14 @@ def _scale_file(file: Path) -> Path:
     return file.with_name("depth_scale.txt")
 
 
-def _decode(file: Path) -> NDArray:
+def _decode(file: Path) -> AnyArray:
     values = cv2.imdecode(np.fromfile(file, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
     if values is None:
         raise ValueError(f"not a {file.suffix} file, or damaged")
     return np.asarray(values)
 
 
-def _check(values: Any, file: Path, kind: type[np.generic]) -> NDArray:
+def _check(values: Any, file: Path, kind: type[np.generic]) -> AnyArray:
     if values.ndim != 2 or not np.issubdtype(values.dtype, kind):
         wanted = "16-bit integers" if kind is np.uint16 else "floating-point numbers"
         shape = " × ".join(map(str, values.shape))
@@ -139,4 +139,4 @@ def _check(values: Any, file: Path, kind: type[np.generic]) -> NDArray:
             f"{file}: holds {shape} values of type {values.dtype}; "
             f"a depth map has height × width {wanted}"
         )
-    return values
+    return np.asarray(values)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.camera import Camera
 
 DepthMap = NDArray[np.float32]
@@ -74,7 +74,7 @@ class DepthMaps:
         for i, (camera, depth) in enumerate(zip(self.cameras, self.maps, strict=True)):
             check_map_size(depth, camera, f"the depth map of image {i + 1}")
 
-    def transfer(self, i: int, j: int, xy: NDArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def transfer(self, i: int, j: int, xy: AnyArray) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Move points of image i to image j; valid where image j sees them (see `Truth`)."""
         depth = _Sample(self.maps[i], xy).between
         moved, reached, valid = _move(self.cameras[i], self.cameras[j], xy, depth)
@@ -83,7 +83,7 @@ class DepthMaps:
         valid[valid] = np.abs(reached[valid] - seen) <= self.tolerance * seen
         return moved, valid
 
-    def points(self, i: int, xy: NDArray) -> FloatArray:
+    def points(self, i: int, xy: AnyArray) -> FloatArray:
         """Points (n, 3) of the world at pixels (n, 2) of image i, NaN where there is no depth."""
         return self.cameras[i].back_project(xy, _Sample(self.maps[i], xy).between)
 
@@ -112,8 +112,8 @@ class FeatureDepths:
     """
 
     cameras: tuple[Camera, ...]
-    xy: Sequence[NDArray]
-    depth: Sequence[NDArray]
+    xy: Sequence[AnyArray]
+    depth: Sequence[AnyArray]
     kind: ClassVar[str] = "depths (reconstructed)"
 
     def __post_init__(self) -> None:
@@ -126,20 +126,20 @@ class FeatureDepths:
             if len(xy) != len(depth):
                 raise NmfsyncError(f"image {i + 1} has {len(xy)} features, but {len(depth)} depths")
 
-    def transfer(self, i: int, j: int, xy: NDArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def transfer(self, i: int, j: int, xy: AnyArray) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Move features of image i to image j; valid where nothing hides them (see `Truth`)."""
         moved, reached, valid = _move(self.cameras[i], self.cameras[j], xy, self._depth_at(i, xy))
         valid[valid] = ~self._hidden(j, moved[valid], reached[valid])
         return moved, valid
 
-    def points(self, i: int, xy: NDArray) -> FloatArray:
+    def points(self, i: int, xy: AnyArray) -> FloatArray:
         """Points (n, 3) of the world at features (n, 2) of image i, NaN where there is no depth."""
         return self.cameras[i].back_project(xy, self._depth_at(i, xy))
 
-    def _depth_at(self, i: int, xy: NDArray) -> FloatArray:
+    def _depth_at(self, i: int, xy: AnyArray) -> FloatArray:
         # The tree returns the number of features where it finds none.
         _, feature = self._trees[i].query(xy, distance_upper_bound=1e-3)
-        return np.append(self.depth[i], np.nan)[feature]
+        return np.asarray(np.append(self.depth[i], np.nan)[feature])
 
     @cached_property
     def _trees(self) -> tuple[cKDTree, ...]:
@@ -156,14 +156,14 @@ class FeatureDepths:
 
 
 def _move(
-    source: Camera, target: Camera, xy: NDArray, depth: FloatArray
+    source: Camera, target: Camera, xy: AnyArray, depth: FloatArray
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Pixels and depths in the target, and whether the points lie inside its image."""
     moved, reached = target.project(source.back_project(xy, depth))
     return moved, reached, np.isfinite(depth) & (reached > 0) & _inside(moved, target.size)
 
 
-def _inside(xy: NDArray, size: tuple[int, int]) -> NDArray[np.bool_]:
+def _inside(xy: AnyArray, size: tuple[int, int]) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         inside = (xy >= -0.5) & (xy <= np.array(size) - 0.5)
     return inside[:, 0] & inside[:, 1]
@@ -180,7 +180,7 @@ class _Sample:
         Depth interpolated between four pixels; NaN also beside a depth edge.
     """
 
-    def __init__(self, depth: DepthMap, xy: NDArray) -> None:
+    def __init__(self, depth: DepthMap, xy: AnyArray) -> None:
         last = np.array(depth.shape[::-1]) - 1
         inside = _inside(xy, depth.shape[::-1])
         place = np.clip(np.where(inside[:, None], xy, 0), 0, last)
@@ -200,7 +200,7 @@ class _Sample:
         )
 
 
-def check_map_size(depth: NDArray, camera: Camera, name: str) -> None:
+def check_map_size(depth: AnyArray, camera: Camera, name: str) -> None:
     """Raise NmfsyncError if a depth map and its image differ in size."""
     if depth.shape[::-1] != camera.size:
         has = " × ".join(map(str, depth.shape[::-1]))

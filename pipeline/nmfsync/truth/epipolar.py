@@ -3,13 +3,12 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.scenes.scene import Scene
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import PairwiseMatches
@@ -25,7 +24,7 @@ _ENOUGH = 50  # fewer matches say nothing
 _DOUBTFUL = 0.1
 
 
-def epipolar_distance(a: Camera, b: Camera, xy_a: NDArray, xy_b: NDArray) -> FloatArray:
+def epipolar_distance(a: Camera, b: Camera, xy_a: AnyArray, xy_b: AnyArray) -> FloatArray:
     """Measure how far matched points are from each other's epipolar lines.
 
     Parameters
@@ -50,13 +49,13 @@ def epipolar_distance(a: Camera, b: Camera, xy_a: NDArray, xy_b: NDArray) -> Flo
     return (distance_to_lines(a, rays_a, baseline, rays_b) + there) / 2
 
 
-def rays(camera: Camera, xy: NDArray) -> FloatArray:
+def rays(camera: Camera, xy: AnyArray) -> FloatArray:
     """Directions (n, 3) in the world in which pixels (n, 2) are seen."""
     return camera.back_project(xy, np.ones(len(xy))) - camera.centre
 
 
 def distance_to_lines(
-    camera: Camera, rays: NDArray, baseline: NDArray, others: NDArray
+    camera: Camera, rays: AnyArray, baseline: AnyArray, others: AnyArray
 ) -> FloatArray:
     """Measure in a camera's image how far points are from their partners' epipolar lines.
 
@@ -80,10 +79,15 @@ def distance_to_lines(
     points = rays @ camera.R.T @ camera.K.T
     with np.errstate(divide="ignore", invalid="ignore"):
         points /= points[:, 2:]
-        return np.abs((lines * points).sum(axis=1)) / np.hypot(lines[:, 0], lines[:, 1])
+        return np.asarray(np.abs((lines * points).sum(axis=1)) / np.hypot(lines[:, 0], lines[:, 1]))
 
 
-def check_cameras(scene: Scene, features: Sequence[Features], matches: PairwiseMatches) -> None:
+def check_cameras(
+    cameras: Sequence[Camera],
+    features: Sequence[Features],
+    matches: PairwiseMatches,
+    folder: Path,
+) -> None:
     """Test with the matches whether the cameras can be those of the images.
 
     Camera files come in several conventions, and geometry alone does not tell
@@ -92,10 +96,12 @@ def check_cameras(scene: Scene, features: Sequence[Features], matches: PairwiseM
 
     Parameters
     ----------
-    scene : Scene
-        Nothing happens if it has no cameras.
+    cameras : sequence of Camera
     features : sequence of Features
     matches : PairwiseMatches
+        Fewer than 50 of them prove nothing: then nothing is checked.
+    folder : Path
+        Where the images and the cameras are, for the message.
 
     Raises
     ------
@@ -108,19 +114,17 @@ def check_cameras(scene: Scene, features: Sequence[Features], matches: PairwiseM
         If fewer than a tenth of the matches are near their epipolar lines, and
         no other convention explains it.
     """
-    if scene.cameras is None:
-        return
     pairs = _richest_pairs(features, matches)
     if sum(len(xy) for _, _, xy, _ in pairs) < _ENOUGH:
         return
-    share = _share_near(scene.cameras, pairs)
+    share = _share_near(cameras, pairs)
     others = []
-    for reading in zip(*map(_other_readings, scene.cameras), strict=True):
-        changes, cameras = zip(*reading, strict=True)
-        others.append((_share_near(cameras, pairs), changes[0]))
+    for reading in zip(*map(_other_readings, cameras), strict=True):
+        changes, misread = zip(*reading, strict=True)
+        others.append((_share_near(misread, pairs), changes[0]))
     best, change = max(others)
     fault = (
-        f"{scene.paths[0].parent}: the cameras do not fit the images: "
+        f"{folder}: the cameras do not fit the images: "
         f"only {share:.0%} of the matches lie near their epipolar lines"
     )
     if best > max(2 * share, 0.2):
@@ -148,7 +152,7 @@ def _other_readings(camera: Camera) -> list[tuple[str, Camera]]:
 
 def _richest_pairs(
     features: Sequence[Features], matches: PairwiseMatches
-) -> list[tuple[int, int, NDArray, NDArray]]:
+) -> list[tuple[int, int, AnyArray, AnyArray]]:
     """Image pairs with most matches: both images, and the matched positions in each."""
     image, k = matches.image_of, len(matches.sizes)
     p, q = matches.W.tocoo().coords
@@ -161,7 +165,7 @@ def _richest_pairs(
 
 
 def _share_near(
-    cameras: Sequence[Camera], pairs: Sequence[tuple[int, int, NDArray, NDArray]]
+    cameras: Sequence[Camera], pairs: Sequence[tuple[int, int, AnyArray, AnyArray]]
 ) -> float:
     """Share of the matches that lie near their epipolar lines."""
     near = [

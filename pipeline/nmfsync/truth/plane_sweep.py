@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import bar
 from nmfsync.truth.views import RADIUS, choose_views, depth_range, spread, usefulness
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.camera import Camera
 
 Image = NDArray[np.uint8]
@@ -80,7 +80,7 @@ _SHIFTS = np.arange(-3, 4) / 2  # in steps of the sweep
 def reconstruct_depths(
     images: Sequence[Image],
     cameras: Sequence[Camera],
-    xy: Sequence[NDArray],
+    xy: Sequence[AnyArray],
     bounds: FloatArray | None = None,
     progress: bool = True,
 ) -> list[FloatArray]:
@@ -136,7 +136,7 @@ def reconstruct_depths(
 
 
 def check_lengths(
-    images: Sequence[Image], cameras: Sequence[Camera], xy: Sequence[NDArray]
+    images: Sequence[Image], cameras: Sequence[Camera], xy: Sequence[AnyArray]
 ) -> None:
     """Raise NmfsyncError if there is not one camera and one set of features for every image."""
     if not len(images) == len(cameras) == len(xy):
@@ -195,7 +195,7 @@ class Sweep:
         views: NDArray[np.int64],
         cameras: Sequence[Camera],
         gray: Callable[[int], NDArray[np.float32]],
-        xy: NDArray,
+        xy: AnyArray,
         bounds: FloatArray | None,
         agreeing: int = AGREEING,
     ) -> None:
@@ -340,14 +340,14 @@ def _normalise(patches: NDArray[np.float32]) -> NDArray[np.float32]:
     patches = patches - patches.mean(axis=1, keepdims=True)
     length = np.sqrt(np.einsum("np,np->n", patches, patches))
     enough = np.float32(MIN_CONTRAST / 2 * np.sqrt(patches.shape[1]))
-    return patches / np.maximum(length, enough)[:, None]
+    return np.asarray(patches / np.maximum(length, enough)[:, None])
 
 
 def _correlate(
     patches: NDArray[np.float32], normalised: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Normalised correlation (n,) of patches (n, p) with patches normalised already."""
-    return np.einsum("np,np->n", _normalise(patches), normalised)
+    return np.asarray(np.einsum("np,np->n", _normalise(patches), normalised))
 
 
 def _modes(scores: NDArray[np.float32], apart: int) -> NDArray[np.intp]:
@@ -366,7 +366,7 @@ def _between(values: FloatArray, places: FloatArray) -> FloatArray:
     below = np.minimum(places.astype(int), values.shape[1] - 2)
     low = np.take_along_axis(values, below, axis=1)
     high = np.take_along_axis(values, below + 1, axis=1)
-    return low + (places - below) * (high - low)
+    return np.asarray(low + (places - below) * (high - low))
 
 
 def _vertex(line: FloatArray, top: NDArray[np.intp]) -> FloatArray:

@@ -15,7 +15,7 @@ from nmfsync.truth.plane_sweep import (
     gray_images,
 )
 from nmfsync.truth.views import in_image, neighbouring_views
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.camera import Camera
 
 _WITHIN = 2.0  # pixels by which a reprojection may be wrong and yet count as right
@@ -50,7 +50,7 @@ class DepthQuality:
 def held_out_quality(
     images: Sequence[Image],
     cameras: Sequence[Camera],
-    xy: Sequence[NDArray],
+    xy: Sequence[AnyArray],
     bounds: FloatArray | None = None,
     progress: bool = True,
 ) -> DepthQuality:
@@ -98,9 +98,9 @@ def held_out_quality(
 
 
 def depth_quality(
-    xy: Sequence[NDArray],
-    reconstructed: Sequence[NDArray],
-    true: Sequence[NDArray],
+    xy: Sequence[AnyArray],
+    reconstructed: Sequence[AnyArray],
+    true: Sequence[AnyArray],
     cameras: Sequence[Camera],
     neighbours: Sequence[NDArray[np.int64]],
 ) -> DepthQuality:
@@ -147,7 +147,7 @@ def _ratio(part: int, whole: int) -> float:
 
 
 def _distances(
-    camera: Camera, views: Sequence[Camera], xy: NDArray, found: NDArray, true: NDArray
+    camera: Camera, views: Sequence[Camera], xy: AnyArray, found: AnyArray, true: AnyArray
 ) -> FloatArray:
     """Pixels (n, v) between the reprojections into the views.
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.camera import Camera
 
 # Angles, in degrees, between the two rays to a point under which a view can help:
@@ -75,7 +75,7 @@ def usefulness(camera: Camera, view: Camera, points: FloatArray) -> tuple[FloatA
 
 
 def depth_range(
-    i: int, cameras: Sequence[Camera], xy: NDArray, bounds: FloatArray | None
+    i: int, cameras: Sequence[Camera], xy: AnyArray, bounds: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Smallest and largest depths (n,) worth trying at pixels (n, 2); NaN if there are none."""
     centre = cameras[i].centre

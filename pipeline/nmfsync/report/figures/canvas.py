@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from nmfsync.report.figures.style import INK
+from nmfsync.types.arrays import AnyArray
 
 Image = NDArray[np.uint8]
 
@@ -28,7 +29,7 @@ class Placed:
     height: int
     size: tuple[int, int]
 
-    def at(self, xy: NDArray) -> NDArray[np.float64]:
+    def at(self, xy: AnyArray) -> NDArray[np.float64]:
         """Move (n, 2) pixels of the image to pixels of the canvas."""
         scale = np.array([self.width, self.height]) / self.size
         # Pixel centres are whole numbers, so the corner of an image is at (-0.5, -0.5).

@@ -108,7 +108,7 @@ def choose_views(matching: MultiMatching) -> IntArray:
 def _evenly(images: IntArray) -> IntArray:
     """Return at most 12 of the images, the first and the last among them."""
     n = min(len(images), MAX_VIEWS)
-    return images[np.linspace(0, len(images) - 1, n).round().astype(int)]
+    return np.asarray(images[np.linspace(0, len(images) - 1, n).round().astype(int)])
 
 
 Track = dict[int, int]  # image -> feature within the image, in order of image
