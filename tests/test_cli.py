@@ -391,7 +391,10 @@ def test_synchronise_matches_of_hloc(nmfsync_command):
         for key in ("a.jpg/b-c.jpg", "b-c.jpg/d.jpg", "a.jpg/d.jpg"):
             file[f"{key}/matches0"] = np.array([0, 1, -1], np.int16)
     needs = nmfsync_command("synchronise", "matches.odd", "-o", "out.h5")
-    assert_one_line(needs, "matches.odd: an HDF5 file of matches needs --features")
+    assert_one_line(
+        needs,
+        "matches.odd: an HDF5 file; name the file of features that belongs to it with --features",
+    )
     outcome = nmfsync_command(
         "synchronise", "matches.odd", "--features", "features.h5", "-o", "out.h5"
     )
@@ -426,7 +429,10 @@ def test_synchronise_checks_names_and_formats(nmfsync_command, colmap_file, matc
     cases = [
         ([colmap_file, "-o", "out.npz"], "must end in .db: database.db is a COLMAP database"),
         ([colmap_file, "-o", colmap_file, "--force"], "database.db: is the input itself"),
-        ([colmap_file, "-o", "out.db", "--features", "x.h5"], "needs no --features"),
+        (
+            [colmap_file, "-o", "out.db", "--features", "x.h5"],
+            "--features is for HDF5 files of hloc only",
+        ),
         ([".", "-o", "out.db"], "is a folder"),
     ]
     for arguments, message in cases:
