@@ -145,7 +145,7 @@ def test_a_lower_contrast_threshold_finds_more():
     counts = [extract(image, 10_000, contrast=c).positions for c in (0.08, 0.04, 0.01)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
-    with pytest.raises(NmfsyncError, match="contrast threshold must lie between 0 and 1"):
+    with pytest.raises(NmfsyncError, match="contrast threshold must be between 0 and 1"):
         extract(image, contrast=-1)
 
 
