@@ -335,8 +335,8 @@ def test_one_depth_map_missing_of_many(pictures):
     [
         (WALL.T, "has 2 × 3 pixels, but its image 3 × 2"),
         (np.ones((2, 3), np.int64), "values of type int64"),
-        (np.stack([WALL] * 3), "holds 3 × 2 × 3 values"),
-        (np.array([[None] * 3] * 2), "is not a depth map that can be read"),
+        (np.stack([WALL] * 3), "contains 3 × 2 × 3 values"),
+        (np.array([[None] * 3] * 2), "is no readable depth map"),
     ],
     ids=["size", "whole-numbers", "three-dimensions", "objects"],
 )
@@ -446,7 +446,7 @@ def test_a_mesh_elsewhere(tmp_path):
     rendered.write_mesh(tmp_path / "scene.ply", shift=(100, 0, 0), steps=12)
     with pytest.raises(NmfsyncError, match="same coordinate system") as error:
         render_mesh(tmp_path / "scene.ply", rendered.scene().cameras)
-    assert "scene.ply: shows in less than 1%" in one_line(error)
+    assert "scene.ply: covers less than 1%" in one_line(error)
 
 
 @pytest.mark.usefixtures("ray_casting")
@@ -503,6 +503,6 @@ def test_matches_of_fountain_move_onto_each_other():
 @pytest.mark.usefixtures("ray_casting")
 def test_the_point_cloud_of_dino_is_no_mesh():
     cloud = real_data("middlebury/dinoSparseRing/dinoSparseRing-pmvs.ply")
-    with pytest.raises(NmfsyncError, match="holds points but no triangles") as error:
+    with pytest.raises(NmfsyncError, match="contains points but no triangles") as error:
         render_mesh(cloud, rendered.scene().cameras)
     one_line(error)

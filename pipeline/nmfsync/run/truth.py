@@ -16,7 +16,7 @@ from nmfsync.truth.depth_files import depth_maps_beside
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.truth.epipolar import check_cameras
 from nmfsync.truth.mesh import mesh_beside, render_mesh
-from nmfsync.truth.plane_sweep import reconstruct_depths
+from nmfsync.truth.plane_sweep import sweep_depths
 from nmfsync.truth.quality import DepthQuality, depth_quality, held_out_quality
 from nmfsync.truth.views import neighbouring_views
 from nmfsync.types.camera import Camera
@@ -42,9 +42,9 @@ def with_truth(
     """Give a scene with cameras its truth: a mesh, depth maps, or depths made from the images."""
     if scene.truth is not None or scene.cameras is None:
         return scene, Record(0.0, 0.0, [])
-    cameras = scene.cameras
-    _, record = measure(lambda: check_cameras(scene, features, matches))
-    mesh = mesh_beside(scene.paths[0].parent)
+    cameras, images = scene.cameras, scene.paths[0].parent
+    _, record = measure(lambda: check_cameras(cameras, features, matches, str(images)))
+    mesh = mesh_beside(images)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
         path, poses = folder / "depths.npz", _poses(cameras)
@@ -57,7 +57,7 @@ def with_truth(
             depths, stage = _depth_stage(
                 path,
                 key_of(key, "reconstructed", poses, _bounds(scene)),
-                lambda: reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars),
+                lambda: sweep_depths(scene.images, cameras, xy, scene.bounds, progress=bars),
             )
             truth = FeatureDepths(cameras, xy, depths)
         record = replace(record, warnings=record.warnings + stage.warnings)
@@ -104,7 +104,7 @@ def measure_depth_quality(
     def compute() -> DepthQuality:
         if not true:
             return held_out_quality(scene.images, cameras, xy, scene.bounds, progress=bars)
-        found = reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars)
+        found = sweep_depths(scene.images, cameras, xy, scene.bounds, progress=bars)
         return depth_quality(xy, found, true, cameras, neighbouring_views(cameras, scene.bounds))
 
     quality, record = run_stage(
