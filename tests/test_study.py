@@ -22,14 +22,14 @@ from nmfsync import (
 from nmfsync.report.study_page import write_study_report
 from nmfsync.study import runner
 from nmfsync.study.claims import Comparison, Consistency, Robustness
-from nmfsync.study.definitions import STUDIES, Contestant, Parameter
+from nmfsync.study.definitions import STUDIES, MethodVariant, Parameter
 from nmfsync.study.runner import run_study
 
 TINY = replace(
     STUDIES["synthetic"],
     base={**STUDIES["synthetic"].base, "k": 6, "d": 5},
     parameters=(Parameter("sigma", "noise σ", (0.2, 0.8)), Parameter("k", "images k", (4, 6))),
-    contestants=lambda: [Contestant(name, METHODS[name]) for name in ("nmfsync", "spectral")],
+    methods=lambda: [MethodVariant(name, METHODS[name]) for name in ("nmfsync", "spectral")],
 )
 
 
@@ -188,7 +188,7 @@ def alone(matches, universe_size, theta, seed):
 def test_a_method_of_ones_own_takes_part_everywhere(tmp_path, monkeypatch, nmfsync_command):
     monkeypatch.setitem(METHODS, "alone", alone)
     assert "alone" in Settings().methods
-    assert "alone" in [contestant.name for contestant in STUDIES["synthetic"].contestants()]
+    assert "alone" in [variant.name for variant in STUDIES["synthetic"].methods()]
     outcome = nmfsync_command(
         "run", "--methods", "nmfsync,alone", "--features", 40, "--out", tmp_path
     )
@@ -243,7 +243,7 @@ def test_study_command(nmfsync_command, tmp_path):
     ("arguments", "message"),
     [
         (["nonsense"], "unknown study 'nonsense'; there are synthetic, sensitivity"),
-        (["synthetic", "--samples", "0"], "number of samples must be at least 1, not 0"),
+        (["synthetic", "--samples", "0"], "number of samples must be at least 1, got 0"),
         (["landmarks"], "CMU VASC"),
     ],
 )

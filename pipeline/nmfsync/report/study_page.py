@@ -20,7 +20,8 @@ from nmfsync.report.figures.style import (
     unbox,
 )
 from nmfsync.report.page import Picture, environment, write_bytes
-from nmfsync.study.definitions import METRICS, Results, Row, Study
+from nmfsync.study.definitions import METRICS, Study
+from nmfsync.study.results import Results, Row
 
 
 def write_study_report(folder: Path, study: Study, results: Results) -> None:
