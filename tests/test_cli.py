@@ -369,9 +369,9 @@ def test_synchronise_counts_inconsistent_tracks(nmfsync_command):
     assert [row[-2:] for row in rows] == [
         ["4", "1"],  # matches
         ["1", "1"],  # tracks
-        ["2.00", "2.00"],  # mean length
+        ["2.00", "2.00"],  # mean track length
         ["1", "0"],  # inconsistent tracks
-        ["4", "0"],  # features in these
+        ["4", "0"],  # features in inconsistent tracks
         ["0", "4"],  # features without a match
     ]
     assert "1 kept, 3 removed, 0 added" in outcome.out
