@@ -51,9 +51,9 @@ def matrix_figure(
         new = _between_images(after)
         kept = old.multiply(new).tocsr()
         panels = [
-            ("Input: gray stays, orange goes", [(kept, INK), (_without(old, kept), WRONG)]),
+            ("Input: grey is kept, orange is removed", [(kept, INK), (_without(old, kept), WRONG)]),
             (
-                f"{style_of(name).name}: gray stays, blue is new",
+                f"{style_of(name).name}: grey is kept, blue is added",
                 [(kept, INK), (_without(new, kept), ADDED)],
             ),
         ]

@@ -136,7 +136,7 @@ def _draw_footer(axes: Axes, canvas: Image, labels: Sequence[str], truth_known: 
         return
     meanings = {
         "unknown": "unknown: cannot be judged",
-        "wrong": "wrong: further away",
+        "wrong": "wrong: farther away",
         "right": "right: within 1 % of the truth",
     }
     x = width - MARGIN

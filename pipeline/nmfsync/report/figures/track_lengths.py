@@ -45,7 +45,7 @@ def lengths_figure(counts: Mapping[str, TrackCounts]) -> Figure:
 
 
 def _label(method: str) -> str:
-    return "input (united)" if method == "input" else style_of(method).name
+    return "input (joined)" if method == "input" else style_of(method).name
 
 
 def _draw_features(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
@@ -72,7 +72,7 @@ def _draw_features(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
     axes.set_xlim(0, total)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    name_axes(axes, "What becomes of the features")
+    name_axes(axes, "Features in tracks")
     unbox(axes)
     axes.tick_params(axis="y", length=0, labelcolor=INK, labelsize=10)
     below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1), "ncols": 3}
