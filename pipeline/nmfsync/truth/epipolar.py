@@ -135,9 +135,9 @@ def check_cameras(
     )
     if best > max(2 * share, _FIT):
         raise NmfsyncError(
-            f"{fault}, but {best:.0%} would if {change}; EPFL files (.camera) hold the rotation "
-            "from camera to world and the camera's centre, Middlebury files (_par.txt) the "
-            "rotation and translation from world to camera"
+            f"{fault}, but {best:.0%} would if {change}. EPFL files (.camera) contain the "
+            "rotation from camera to world and the camera's centre; Middlebury files (_par.txt) "
+            "contain the rotation and translation from world to camera"
         )
     if share < _MIN_SHARE:
         warnings.warn(f"{fault}; do they belong together?", NmfsyncWarning, stacklevel=2)

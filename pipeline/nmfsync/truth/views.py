@@ -81,7 +81,7 @@ def choose_views(i: int, cameras: Sequence[Camera], bounds: FloatArray | None) -
 
 
 def usefulness(camera: Camera, view: Camera, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return where points (n, 3) are in a view: pixels (n, 2); and how useful it is there: (n,).
+    """Project points (n, 3) into a view: pixels (n, 2), and how useful the view is for them (n,).
 
     The usefulness is 1 at the best angles and decreases to 0.1 at the limits of
     `ANGLES`. It is 0 where the view does not see the point.

@@ -251,8 +251,8 @@ def _cut_patch(
     angle = float(features[view].orientation[feature] - features[first].orientation[start])
     # At least 16 pixels of the image, which are not blurred beyond recognition, and at most half
     # of its smaller side.
-    shown = np.clip(8 * features[view].scale[feature], 16, 0.5 * min(features[view].image_size))
-    zoom = float(shown) / size[1]
+    extent = np.clip(8 * features[view].scale[feature], 16, 0.5 * min(features[view].image_size))
+    zoom = float(extent) / size[1]
     cos, sin = zoom * np.cos(np.deg2rad(angle)), zoom * np.sin(np.deg2rad(angle))
     # From pixels of the patch to pixels of the image: a rotation about the centres.
     A = np.array([[cos, -sin], [sin, cos]])
