@@ -14,13 +14,25 @@ from threadpoolctl import threadpool_limits
 import strategies
 from nmfsync import MultiMatching, NmfsyncWarning, PairwiseMatches, evaluation, synthetic
 from nmfsync.errors import TooLargeError
-from nmfsync.synchronisation.baselines.clear import _pivots, clear
-from nmfsync.synchronisation.baselines.unionfind import unionfind
+from nmfsync.synchronisation.baselines import unionfind as unionfind_module
+from nmfsync.synchronisation.baselines.clear import _pivots
 from nmfsync.synchronisation.numerics import eigenpairs as eigen
 from real_data import real_data
 
 # By its full name: once registered, `clear` of the package may be the function.
 clear_module = import_module("nmfsync.synchronisation.baselines.clear")
+
+
+def clear(matches, d, seed=0, estimate=True, max_features=10_000):
+    """CLEAR, which finds the number of eigenvectors itself or is given d."""
+    return clear_module.clear(matches, seed, max_features, None if estimate else d)
+
+
+def unionfind(matches, d=0, seed=0):
+    """Union-find, which needs neither d nor a seed."""
+    return unionfind_module.unionfind(matches)
+
+
 METHODS = [
     pytest.param(unionfind, {}, id="unionfind"),
     pytest.param(clear, {}, id="clear"),
@@ -227,14 +239,12 @@ def test_clear_finds_the_same_in_large_components(monkeypatch):
     assert asked == [16, 32]  # of 141: few enough to be iterated for
 
 
-def test_clear_refuses_components_that_take_too_long(monkeypatch):
+def test_clear_refuses_components_that_take_too_long():
     """Components of 3 and 2 features; with a given d there are as many eigenvectors as d."""
     matches = pairs([(0, 2), (2, 4), (1, 3)], [2, 2, 2])
-    monkeypatch.setattr(clear_module, "MAX_FEATURES", 3)
-    assert clear(matches, 2).universe.tolist() == [0, 1, 0, 1, 0, 2]
-    monkeypatch.setattr(clear_module, "MAX_FEATURES", 2)
+    assert clear(matches, 2, max_features=3).universe.tolist() == [0, 1, 0, 1, 0, 2]
     with pytest.raises(TooLargeError, match=r"^clear needs .* 3 features are connected, more than"):
-        clear(matches, 2)
+        clear(matches, 2, max_features=2)
     assert clear(matches, 3, estimate=False).universe_size == 3
 
 

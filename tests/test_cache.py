@@ -151,8 +151,8 @@ def test_a_damaged_entry_is_made_again(collection, matched_pairs, tmp_path, dama
 def test_what_was_finished_before_an_error_is_kept(
     collection, matched_pairs, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(matching, "_BLOCK", 1)
-    monkeypatch.setattr(matching, "_TASK", 1)
+    monkeypatch.setattr(matching, "BLOCK", 1)
+    monkeypatch.setattr(matching, "TASK", 1)
     counted = matching._match_task
 
     def fails_late(arguments):
@@ -207,18 +207,26 @@ def test_two_runs_at_once_do_not_damage_each_other(collection, tmp_path):
     assert all(load(path) for path in tmp_path.rglob("*.npz"))
 
 
+def known(cache):
+    """Arrays that a cache of pairs knows, by number of the pair."""
+    found = [
+        item for numbers, arrays in cache.known() for item in zip(numbers, arrays, strict=True)
+    ]
+    return {int(n): array.tolist() for n, array in found}
+
+
 def test_a_pair_is_found_under_both_contents_only(tmp_path):
     contents = [digest("a"), digest("b"), digest("c")]
-    result = np.array([[1, 2, 3]], dtype=np.int32)
-    PairCache(tmp_path, contents).add(0, {2: np.empty((0, 3), np.int32)})
-    PairCache(tmp_path, contents).add(0, {1: result})
-    first, second = PairCache(tmp_path, contents).get(0, [1, 2])
-    assert np.array_equal(first, result)
-    assert second.shape == (0, 3)
-    assert PairCache(tmp_path, contents).get(1, [2]) == [None]
-    moved = PairCache(tmp_path, [digest("x"), contents[0], contents[1]])
-    assert np.array_equal(moved.get(1, [2])[0], result)
-    assert moved.get(0, [1, 2]) == [None, None]
+    pairs = np.array([(0, 1), (0, 2), (1, 2)])
+    for n, result in ((1, np.empty((0, 3), np.int32)), (0, np.int32([[1, 2, 3]]))):
+        cache = PairCache(tmp_path, contents, pairs)
+        cache.add(n, result)
+        cache.flush()
+    assert known(PairCache(tmp_path, contents, pairs)) == {0: [[1, 2, 3]], 1: []}
+    moved = PairCache(tmp_path, [digest("x"), contents[0], contents[1]], pairs)
+    assert known(moved) == {2: [[1, 2, 3]]}
+    other = PairCache(tmp_path, contents, pairs, lambda n: digest("another question", n))
+    assert known(other) == {}
 
 
 def test_saved_arrays_come_back(tmp_path):

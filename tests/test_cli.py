@@ -92,12 +92,15 @@ def write_images(folder, *names):
         (["one"], "one: only one image found; at least two are needed"),
         (["sample", "--methods", "nmfsink"], "did you mean nmfsync?"),
         (["sample", "--methods", ","], "no method given"),
-        (["sample", "--theta", "1.5"], "theta must lie between 0 and 1, not 1.5"),
-        (["sample", "--universe", "0"], "universe size must be auto or at least 1, not 0"),
-        (["sample", "--universe", "lots"], "--universe must be a whole number or auto"),
-        (["sample", "--features", "0"], "number of features must be at least 1, not 0"),
-        (["sample", "--ratio", "2"], "ratio must lie between 0 and 1, not 2.0"),
-        (["sample", "--seed", "-1"], "seed must not be negative, not -1"),
+        (["sample", "--theta", "1.5"], "theta must be between 0 and 1, got 1.5"),
+        (
+            ["sample", "--universe", "0"],
+            "universe size must be auto or a whole number from 1, got 0",
+        ),
+        (["sample", "--universe", "lots"], "--universe must be auto or a whole number"),
+        (["sample", "--features", "0"], "number of features must be at least 1, got 0"),
+        (["sample", "--ratio", "2"], "ratio must be greater than 0 and at most 1, got 2.0"),
+        (["sample", "--seed", "-1"], "seed must not be negative, got -1"),
         (["gap"], "H1to3p: no such file, but its image is there"),
         (["singular"], "H1to2p: the homography is singular or not finite"),
         (["cut"], "is damaged or incomplete"),
@@ -122,12 +125,12 @@ def test_a_mistake_is_one_line_and_nothing_is_written(nmfsync_command, arguments
     [
         (("--engine", "spark"), "unknown engine 'spark'; there are threads, processes, dask, ray"),
         (("--engine", "dask"), "engine dask needs the address of a scheduler"),
-        (("--engine", "processes", "--jobs", "2"), "--jobs 2 works with engine threads only"),
+        (("--engine", "processes", "--jobs", "2"), "several jobs work with engine threads only"),
         (("--address", "tcp://127.0.0.1:1"), "works on this machine and takes no address"),
         (("--pairs", "nearest:0"), "pairs 'nearest:0'"),
         (("--pairs", "no-such-file.txt"), "or an existing file of pairs"),
-        (("--verify", "essential"), "cannot verify by 'essential'"),
-        (("--distance", "-1"), "largest distance must not be negative"),
+        (("--verify", "essential"), "geometry must be fundamental or homography, got 'essential'"),
+        (("--distance", "-1"), "distance must not be negative"),
     ],
 )
 def test_a_mistake_about_matching_is_one_line(nmfsync_command, photographs, arguments, message):
@@ -453,7 +456,7 @@ def test_synchronise_leaves_nothing_half_written(
     def fail(*args, **kwargs):
         raise fault
 
-    monkeypatch.setattr(f"nmfsync.cli.{where}", fail)
+    monkeypatch.setattr(f"nmfsync.run.matches_file.{where}", fail)
     outcome = nmfsync_command("synchronise", colmap_file, "-o", "out.db")
     if fault is KeyboardInterrupt:
         assert_one_line(outcome, "Interrupted; nothing was written", code=130)
@@ -509,7 +512,7 @@ def report(folder):
 def test_synchronise_checks_added_before_it_starts(
     nmfsync_command, colmap_file, matches_file, monkeypatch, file
 ):
-    monkeypatch.setattr("nmfsync.cli.synchronise", None)
+    monkeypatch.setattr("nmfsync.run.matches_file.synchronise", None)
     outcome = nmfsync_command("synchronise", file, "-o", f"out{Path(file).suffix}",
                               "--added", "some")  # fmt: skip
     assert_one_line(outcome, "added matches: must be none, matched, all, not 'some'")
@@ -605,9 +608,10 @@ def test_synchronise_if_nothing_passes_the_verification(nmfsync_command, hloc_fi
 def test_synchronise_names_what_is_wrong_with_verify(nmfsync_command, hloc_files, matches_file):
     before = left_in()
     cases = [
-        ([matches_file, "-o", "out.npz", "--verify", "fundamental"], "--verify needs positions"),
+        ([matches_file, "-o", "out.npz", "--verify", "fundamental"],
+         "an .npz file has no positions"),
         ([*hloc_files, "-o", "out.h5", "--verify", "essential"],
-         "unknown model 'essential'; there are fundamental, homography"),
+         "geometry must be fundamental or homography, got 'essential'"),
     ]  # fmt: skip
     for arguments, message in cases:
         assert_one_line(nmfsync_command("synchronise", *arguments), message)

@@ -22,7 +22,12 @@ from nmfsync.synchronisation.clustersync.search import score, search
 
 # By its full name: `clustersync` of the package is the function.
 learning = import_module("nmfsync.synchronisation.clustersync.method")
-clustersync = learning.clustersync
+
+
+def clustersync(matches, theta=0.4, **options):
+    """With the default θ."""
+    return learning.clustersync(matches, theta, **options)
+
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Mean gt-errors of pylibmgm 1.1.3 over 20 instances of (k, d, rho, sigma): the best published.

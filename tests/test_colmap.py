@@ -330,14 +330,14 @@ def test_what_is_written_by_default_was_given_and_is_consistent(tmp_path):
 
 def test_results_remember_what_they_were_made_from(database):
     matches = PairwiseMatches.from_colmap(database)
-    assert matches.given is None
+    assert matches.input_matches is None
     for method in ("clustersync", "matcheig", lambda M, *_: MultiMatching(range(6 * N), M.sizes)):
         result = synchronise(matches, method)
-        assert result.given is matches
+        assert result.input_matches is matches
         assert result.source is matches.source
     nothing = PairwiseMatches(np.empty((0, 0)), [0, 0])
-    assert synchronise(nothing).given is nothing
-    assert matches.given is None
+    assert synchronise(nothing).input_matches is nothing
+    assert matches.input_matches is None
 
 
 def geometries(path):

@@ -34,8 +34,8 @@ def cluster():
 @pytest.fixture
 def collection(monkeypatch):
     """Images whose matching is cut into many tasks."""
-    monkeypatch.setattr(matching, "_BLOCK", 300)
-    monkeypatch.setattr(matching, "_TASK", 10**5)
+    monkeypatch.setattr(matching, "BLOCK", 300)
+    monkeypatch.setattr(matching, "TASK", 10**5)
     rng = np.random.default_rng(0)
     features = []
     for n in rng.integers(200, 400, 14):
@@ -192,8 +192,10 @@ def test_nothing_is_lost_when_a_worker_is_killed(cluster, collection, tmp_path, 
                 os.kill(worker, signal.SIGKILL)
             yield task
 
-    original = matching.stream
-    monkeypatch.setattr(matching, "stream", lambda f, tasks: original(f, with_a_murder(tasks)))
+    original = stream
+    monkeypatch.setattr(
+        "nmfsync.runtime.tasks.stream", lambda f, tasks: original(f, with_a_murder(tasks))
+    )
     with engine("dask", cluster.scheduler_address):
         survived = match(collection, weighted=True, cache=tmp_path)
     assert sent > 60  # many tasks came after it

@@ -48,7 +48,7 @@ def nearest_distance(a, b):
 
 
 def test_arrays_have_the_promised_shapes_and_types(astronaut):
-    features = extract(astronaut, limit=50)
+    features = extract(astronaut, features=50)
     assert len(features) == 50
     assert features.xy.shape == (50, 2)
     assert features.xy.dtype == np.float32
@@ -66,19 +66,19 @@ def test_descriptors_lose_nothing_as_bytes(astronaut):
 
 
 def test_blob_is_found_at_its_centre():
-    found = extract(blobs((50, 40)), limit=5)
+    found = extract(blobs((50, 40)), features=5)
     assert nearest_distance(np.array([[50.0, 40.0]]), found.xy) < 0.1
 
 
 def test_scale_doubles_with_the_blob():
-    small, large = (extract(blobs((80, 60), radius=r), limit=1) for r in (4.0, 8.0))
+    small, large = (extract(blobs((80, 60), radius=r), features=1) for r in (4.0, 8.0))
     assert large.scale[0] / small.scale[0] == pytest.approx(2, rel=0.1)
 
 
 def test_positions_mirror_with_the_image(astronaut):
     # OpenCV's own positions move by half a pixel here (opencv/opencv#23123).
-    direct = extract(astronaut, limit=10_000).xy
-    mirrored = extract(astronaut[:, ::-1], limit=10_000).xy
+    direct = extract(astronaut, features=10_000).xy
+    mirrored = extract(astronaut[:, ::-1], features=10_000).xy
     mirrored[:, 0] = astronaut.shape[1] - 1 - mirrored[:, 0]
     distance = np.abs(direct[:, None] - mirrored[None]).sum(axis=2)
     close = distance.min(axis=1) < 1
@@ -90,19 +90,19 @@ def test_positions_mirror_with_the_image(astronaut):
 @pytest.mark.parametrize("siblings", [False, True])
 @pytest.mark.parametrize("limit", [1, 37, 200, 10_000])
 def test_limit_is_a_maximum_and_exact_where_there_are_enough(astronaut, siblings, limit):
-    features = extract(astronaut, limit=limit, siblings=siblings)
+    features = extract(astronaut, features=limit, orientations=siblings)
     available = features.keypoints if siblings else features.positions
     assert len(features) == min(limit, available)
 
 
 def test_a_lower_limit_keeps_the_first_of_a_higher_one(astronaut):
-    few, many = extract(astronaut, limit=30), extract(astronaut, limit=60)
+    few, many = extract(astronaut, features=30), extract(astronaut, features=60)
     assert np.array_equal(few.xy, many.xy[:30])
     assert np.array_equal(few.descriptors, many.descriptors[:30])
 
 
 def test_one_feature_per_position_unless_siblings_are_kept(astronaut):
-    one, all_of_them = (extract(astronaut, 10_000, siblings=s) for s in (False, True))
+    one, all_of_them = (extract(astronaut, 10_000, orientations=s) for s in (False, True))
     assert one.keypoints == all_of_them.keypoints == len(all_of_them)
     assert one.positions == all_of_them.positions == len(one) < len(all_of_them)
     assert len(np.unique(one.xy, axis=0)) == len(one)
@@ -110,7 +110,7 @@ def test_one_feature_per_position_unless_siblings_are_kept(astronaut):
 
 
 def test_kept_sibling_follows_the_largest_gap_between_orientations(astronaut):
-    one, all_of_them = (extract(astronaut, 10_000, siblings=s) for s in (False, True))
+    one, all_of_them = (extract(astronaut, 10_000, orientations=s) for s in (False, True))
     several = 0
     for xy, kept in zip(one.xy, one.orientation, strict=True):
         angles = np.sort(all_of_them.orientation[(all_of_them.xy == xy).all(axis=1)])
@@ -122,7 +122,7 @@ def test_kept_sibling_follows_the_largest_gap_between_orientations(astronaut):
 
 def test_kept_sibling_turns_with_the_image(astronaut):
     direct, turned = extract(astronaut, 300), extract(np.rot90(astronaut, k=-1).copy(), 10_000)
-    every = extract(astronaut, 10_000, siblings=True).xy
+    every = extract(astronaut, 10_000, orientations=True).xy
     has_siblings = (direct.xy[:, None] == every[None]).all(axis=2).sum(axis=1) > 1
     back = np.column_stack([turned.xy[:, 1], astronaut.shape[0] - 1 - turned.xy[:, 0]])
     distance = np.abs(direct.xy[:, None] - back[None]).sum(axis=2)
@@ -136,7 +136,7 @@ def test_kept_sibling_turns_with_the_image(astronaut):
 def test_equal_responses_are_ranked_from_top_to_bottom_and_left_to_right():
     # Blobs 64 pixels apart fall alike on the grid of every octave that matters here.
     centres = [(112, 48), (48, 112), (48, 48), (112, 112)]
-    found = extract(blobs(*centres, radius=4, shape=(160, 160)), limit=4)
+    found = extract(blobs(*centres, radius=4, shape=(160, 160)), features=4)
     assert np.rint(found.xy).tolist() == [[48, 48], [112, 48], [48, 112], [112, 112]]
 
 
@@ -145,7 +145,7 @@ def test_a_lower_contrast_threshold_finds_more():
     counts = [extract(image, 10_000, contrast=c).positions for c in (0.08, 0.04, 0.01)]
     assert counts == sorted(counts)
     assert counts[0] < counts[-1]
-    with pytest.raises(NmfsyncError, match="contrast threshold must be between 0 and 1"):
+    with pytest.raises(NmfsyncError, match="contrast must be at least 0 and less than 1, got"):
         extract(image, contrast=-1)
 
 
@@ -162,17 +162,17 @@ def test_flat_or_tiny_image_has_no_features_and_a_warning_with_its_name(write, s
 
 def test_file_grey_array_and_colour_array_agree(write, astronaut):
     path = write("a.png", astronaut)
-    from_file = extract(path, limit=40)
-    assert same(from_file, extract(astronaut, limit=40))
-    assert same(from_file, extract(np.repeat(astronaut[:, :, None], 3, axis=2), limit=40))
+    from_file = extract(path, features=40)
+    assert same(from_file, extract(astronaut, features=40))
+    assert same(from_file, extract(np.repeat(astronaut[:, :, None], 3, axis=2), features=40))
 
 
 def test_large_image_is_reduced_with_a_warning_and_positions_of_the_full_image(write):
     picture = blobs((301, 200), (99.5, 251), (400, 80), radius=12, shape=(401, 503))
     path = write("large.png", picture)
     with pytest.warns(NmfsyncWarning, match=r"large\.png: more than 0\.04 million pixels"):
-        reduced = extract(path, limit=3, max_pixels=40_000)
-    full = extract(path, limit=3)
+        reduced = extract(path, features=3, max_pixels=40_000)
+    full = extract(path, features=3)
     assert reduced.image_size == full.image_size == (503, 401)
     assert nearest_distance(full.xy, reduced.xy).max() < 0.25
     assert np.sort(reduced.scale) == pytest.approx(np.sort(full.scale), rel=0.03)
@@ -199,16 +199,16 @@ def test_array_that_is_no_image_is_an_error(image):
 @pytest.mark.parametrize("limit", [0, -3])
 def test_limit_below_one_is_an_error(astronaut, limit):
     with pytest.raises(NmfsyncError, match="at least 1"):
-        extract(astronaut, limit=limit)
+        extract(astronaut, features=limit)
 
 
 def test_folder_with_a_flat_image_keeps_its_place(write, astronaut):
     paths = [write("a.png", astronaut), write("flat.png", np.full((9, 9), 7, np.uint8))]
     paths.append(write("b.png", astronaut.T.copy()))
     with pytest.warns(NmfsyncWarning, match=r"flat\.png: no features") as caught:
-        found = extract_all(paths, limit=20)
+        found = extract_all(paths, features=20)
     assert [len(f) for f in found] == [20, 0, 20]
-    assert same(found[2], extract(paths[2], limit=20))
+    assert same(found[2], extract(paths[2], features=20))
     assert len(caught) == 1
 
 
@@ -252,7 +252,7 @@ def test_same_features_in_another_process_with_another_number_of_threads(write, 
 
 
 def test_packing_loses_nothing_empty_images_included(astronaut):
-    features = [extract(astronaut, 30), extract(astronaut, 20, siblings=True)]
+    features = [extract(astronaut, 30), extract(astronaut, 20, orientations=True)]
     with pytest.warns(NmfsyncWarning):
         features.insert(1, extract(np.zeros((4, 6), np.uint8)))
     again = unpack_features(pack_features(features))
@@ -286,6 +286,6 @@ def test_graffiti_image_holds_the_limit_where_opencv_does_not():
     folder = Path(os.environ.get("NMFSYNC_DATA", "")) / "graffiti" / "bark"
     if not (folder / "img1.ppm").is_file():
         pytest.skip("NMFSYNC_DATA does not name a folder with graffiti/bark")
-    features = extract(folder / "img1.ppm", limit=2000, siblings=True)
+    features = extract(folder / "img1.ppm", features=2000, orientations=True)
     assert len(features) == 2000
     assert features.positions < features.keypoints

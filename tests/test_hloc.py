@@ -246,7 +246,7 @@ def test_other_matches_keep_scores_and_keys(files, tmp_path):
     universe[[0, 5, 13]] = 0
     universe[[1, 8]] = 1
     result = MultiMatching(universe, matches.sizes)
-    result.source, result.given = matches.source, matches
+    result.source, result.input_matches = matches.source, matches
     result.to_hloc(tmp_path / "none.h5")
     assert content(tmp_path / "none.h5") == {
         "a.jpg/b.jpg/matches0": [0, -1, -1, -1, -1],

@@ -272,7 +272,7 @@ def test_matches_lie_near_epipolar_lines_unless_the_conventions_are_swapped(name
     swapped.mkdir()
     swap_conventions(folder, swapped)
     scene, wrong = load_scene(str(folder)), load_scene(str(swapped))
-    features = extract_all(scene.paths, limit=200)
+    features = extract_all(scene.paths, features=200)
     matches = match(features, progress=False)
 
     check_cameras(scene.cameras, features, matches, "plain")

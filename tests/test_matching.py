@@ -253,8 +253,8 @@ def test_agrees_with_the_definition_ties_included_for_any_size_of_tasks(
     rng = np.random.default_rng(seed)
     collection = [features(rng.integers(0, levels, (n, length))) for n in sizes]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "_BLOCK", work)
-        patch.setattr(matching, "_TASK", work)
+        patch.setattr(matching, "BLOCK", work)
+        patch.setattr(matching, "TASK", work)
         patch.setattr(nearest, "BLAS_PRODUCTS", work)
         assert matched(match(collection, ratio)) == by_definition(collection, ratio)
         weighted = match(collection, weighted=True)
@@ -348,7 +348,7 @@ def test_memory_does_not_grow_with_the_pairs_of_features(kernel):
 
 
 def test_same_bits_on_threads_and_in_processes(monkeypatch):
-    monkeypatch.setattr(matching, "_BLOCK", 100)
+    monkeypatch.setattr(matching, "BLOCK", 100)
     rng = np.random.default_rng(11)
     collection = [random_features(rng, n) for n in (60, 70, 80, 90, 50)]
     here = match(collection, weighted=True).W
@@ -402,7 +402,7 @@ def test_same_as_brute_force_cross_check_on_a_warped_photograph():
     image = cv2.cvtColor(data.astronaut(), cv2.COLOR_RGB2GRAY)
     H = np.array([[0.9, 0.15, 10], [-0.1, 0.85, 60], [1e-4, 5e-5, 1]])
     warped = cv2.warpPerspective(image, H, (512, 512))
-    a, b = extract(image, limit=300), extract(warped, limit=300)
+    a, b = extract(image, features=300), extract(warped, features=300)
     check_against_brute_force(a, b)
     ours = np.array(matched(match([a, b], ratio=0.8))) - [0, len(a)]
     moved = cv2.perspectiveTransform(a.xy[None, ours[:, 0]].astype(np.float64), H)[0]
@@ -414,5 +414,5 @@ def test_same_as_brute_force_cross_check_on_graffiti():
     folder = Path(os.environ.get("NMFSYNC_DATA", "")) / "graffiti" / "graf"
     if not (folder / "img2.ppm").is_file():
         pytest.skip("NMFSYNC_DATA does not name a folder with graffiti/graf")
-    a, b = (extract(folder / name, limit=500) for name in ("img1.ppm", "img2.ppm"))
+    a, b = (extract(folder / name, features=500) for name in ("img1.ppm", "img2.ppm"))
     check_against_brute_force(a, b)

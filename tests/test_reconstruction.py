@@ -26,7 +26,7 @@ BOX = np.array([[-1.8, -1.4, -0.8], [1.8, 1.4, 1.1]])
 def features_in(images, chosen, limit=90):
     """Positions of the features of the chosen images, none in the others."""
     return [
-        extract(image, limit=limit).xy if i in chosen else NONE for i, image in enumerate(images)
+        extract(image, features=limit).xy if i in chosen else NONE for i, image in enumerate(images)
     ]
 
 

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from importlib import import_module
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -23,7 +23,7 @@ from nmfsync import (
 from nmfsync.features import extract as extract_module
 from nmfsync.matching import match as matching
 from nmfsync.run import scene as run
-from nmfsync.run.stages import measure, run_stage
+from nmfsync.run.stages import Stages, measure
 from nmfsync.runtime.cache import key_of
 from real_data import real_data
 
@@ -135,48 +135,29 @@ def computed(monkeypatch) -> list[str]:
     return names
 
 
-@pytest.fixture
-def given(monkeypatch) -> dict:
-    """Let methods do nothing, and record the matches and the theta that they get."""
-    calls = {}
-
-    def nothing(matches, method, universe_size, theta, seed, **options):
-        calls[method] = matches, theta
+def test_every_method_has_its_own_settings(sample, photographs, tmp_path, monkeypatch):
+    def mine(matches, universe_size, theta, seed):
         return MultiMatching(np.arange(matches.sizes.sum()), matches.sizes)
 
-    monkeypatch.setattr(run, "synchronise", nothing)
-    return calls
-
-
-def thetas(calls) -> dict:
-    return {method: theta for method, (_, theta) in calls.items()}
-
-
-def test_every_method_has_its_own_theta(sample, photographs, tmp_path, given, monkeypatch):
-    monkeypatch.setitem(METHODS, "mine", lambda matches, universe_size, theta, seed: None)
-    methods = ("clustersync", "nmfsync", "spectral", "mine")
-    own = {"clustersync": 0.4, "nmfsync": 0.4, "spectral": 0.0, "mine": 0.0}
-    settings = Settings(methods=methods, features=60, seed=1)  # not one whose results are kept
+    monkeypatch.setitem(METHODS, "mine", mine)
+    settings = Settings(methods=("clustersync", "nmfsync", "matcheig", "mine"), features=60)
     out = copy_of(sample, tmp_path)
     for scene in ("sample/astronaut", photographs):
-        evaluation = run_scene(scene, settings, out)
-        assert evaluation.settings["theta"] == thetas(given) == own
+        used = run_scene(scene, settings, out).settings
+        assert used["theta"] == {"clustersync": 0.4, "nmfsync": 0.4, "matcheig": 0.0, "mine": 0.0}
+        d = used["options"]["nmfsync"]["universe_size"]
+        assert used["options"] == {
+            "clustersync": {"weights": True, "theta": 0.4},
+            "nmfsync": {"weights": False, "seed": 0, "theta": 0.4, "universe_size": d},
+            "matcheig": {"weights": False, "seed": 0, "threshold": 0.5, "universe_size": d},
+            "mine": {"weights": True, "seed": 0, "theta": 0.0, "universe_size": d},
+        }
 
 
-def test_a_theta_that_is_asked_for_is_for_all_methods(sample, tmp_path, given):
+def test_a_theta_that_is_asked_for_is_for_all_methods_that_take_one(sample, tmp_path):
     settings = Settings(methods=("clustersync", "nmfsync", "spectral"), features=60, theta=0.1)
     evaluation = run_scene("sample/astronaut", settings, copy_of(sample, tmp_path))
-    assert evaluation.settings["theta"] == thetas(given) == dict.fromkeys(settings.methods, 0.1)
-
-
-def test_methods_of_papers_get_matches_without_weights(sample, tmp_path, given, monkeypatch):
-    monkeypatch.setitem(METHODS, "mine", lambda matches, universe_size, theta, seed: None)
-    run_scene("sample/astronaut", Settings(features=60, seed=1), copy_of(sample, tmp_path))
-    assert set(given) == set(METHODS)
-    weighted = {method for method, (matches, _) in given.items() if matches.W.data.min() < 1}
-    assert weighted == {"clustersync", "unionfind", "mine"}
-    same_place = given["clustersync"][0].W.indices
-    assert all(np.array_equal(matches.W.indices, same_place) for matches, _ in given.values())
+    assert evaluation.settings["theta"] == {"clustersync": 0.1, "nmfsync": 0.1, "spectral": 0.0}
 
 
 def test_second_run_computes_nothing_and_says_the_same(sample, tmp_path, monkeypatch):
@@ -195,9 +176,9 @@ def test_second_run_computes_nothing_and_says_the_same(sample, tmp_path, monkeyp
         ),
         ({"ratio": 0.9}, ["synchronise", "synchronise"]),  # the same neighbours serve any ratio
         ({"distance": 300.0}, ["synchronise", "synchronise"]),
-        ({"verify": "homography"}, ["synchronise", "synchronise"]),
+        ({"geometry": "homography"}, ["synchronise", "synchronise"]),
         ({"pairs": "sequential:2"}, ["synchronise", "synchronise"]),
-        ({"theta": 0.1}, ["synchronise", "synchronise"]),
+        ({"theta": 0.1}, ["synchronise"]),  # spectral takes none
         ({"methods": ("nmfsync", "matcheig")}, ["synchronise"]),
     ],
 )
@@ -233,14 +214,14 @@ def test_a_changed_image_is_noticed(photographs, tmp_path, monkeypatch):
 
 def test_fewer_pairs_and_verification_reach_the_report(sample, tmp_path):
     settings = Settings(
-        methods=("spectral",), features=60, pairs="sequential:1", verify="homography"
+        methods=("spectral",), features=60, pairs="sequential:1", geometry="homography"
     )
     evaluation = run_scene("sample/astronaut", settings, copy_of(sample, tmp_path))
     before, after = sample[0].methods["input"], evaluation.methods["input"]
     assert 0 < after.matchings < before.matchings / 3  # 5 of 15 pairs of images
     assert after.precision["0.01"] > before.precision["0.01"]
     assert evaluation.settings["pairs"] == "sequential:1"
-    assert evaluation.settings["verify"] == "homography"
+    assert evaluation.settings["geometry"] == "homography"
 
 
 def test_images_of_a_file_of_pairs_are_named_from_their_folder(photographs, tmp_path):
@@ -305,8 +286,8 @@ def test_a_method_that_cannot_is_left_out(photographs, tmp_path, monkeypatch):
 
 
 def test_methods_that_would_take_too_long_are_left_out(photographs, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "IMAGE_OPTIONS", {"matchals": {"max_features": 9}})
-    monkeypatch.setattr(import_module("nmfsync.synchronisation.baselines.clear"), "MAX_FEATURES", 2)
+    for name, most in (("matchals", 9), ("clear", 2)):
+        monkeypatch.setitem(METHODS, name, replace(METHODS[name], options={"max_features": most}))
     settings = Settings(methods=("clear", "matchals", "spectral"), features=60)
     evaluation = run_scene(photographs, settings, tmp_path)
     assert list(evaluation.methods) == ["input", "spectral"]
@@ -321,15 +302,15 @@ def test_methods_that_would_take_too_long_are_left_out(photographs, tmp_path, mo
         ({"methods": ()}, "no method given"),
         ({"methods": ("nmfsnc",)}, "did you mean nmfsync"),
         ({"features": 0}, "number of features must be at least 1"),
-        ({"contrast": 1.0}, "contrast must lie between 0 and 1"),
-        ({"ratio": 0.0}, "ratio must lie between 0 and 1"),
-        ({"distance": -1.0}, "largest distance must not be negative"),
+        ({"contrast": 1.0}, "contrast must be at least 0 and less than 1, got 1.0"),
+        ({"ratio": 0.0}, "ratio must be greater than 0 and at most 1, got 0.0"),
+        ({"distance": -1.0}, "distance must not be negative, got -1.0"),
         (
-            {"verify": "essential"},
-            "cannot verify by 'essential'; known are fundamental, homography",
+            {"geometry": "essential"},
+            "geometry must be fundamental or homography, got 'essential'",
         ),
-        ({"universe": 0}, "universe size must be auto or at least 1"),
-        ({"theta": 1.5}, "theta must lie between 0 and 1"),
+        ({"universe_size": 0}, "universe size must be auto or a whole number from 1, got 0"),
+        ({"theta": 1.5}, "theta must be between 0 and 1, got 1.5"),
     ],
 )
 def test_settings_out_of_range(values, message):
@@ -345,7 +326,11 @@ def test_stage_keeps_result_record_and_warnings(tmp_path):
         return np.arange(3)
 
     def stage(key, compute=compute):
-        return run_stage(tmp_path / "s.npz", key, compute, lambda a: {"a": a}, lambda d: d["a"])
+        stages = Stages(tmp_path, bars=False)
+        result = stages.run(
+            "it", "s.npz", key, compute, lambda a: {"a": a}, lambda arrays: arrays["a"]
+        )
+        return result, stages.records["it"]
 
     first, record = stage(key_of("settings", 1))
     again, stored = stage(key_of("settings", 1), compute=None)

@@ -42,7 +42,7 @@ def test_other_matches_of_the_same_features_keep_the_depths(folder, tmp_path, mo
     run_scene(folder, QUICK, tmp_path)
     for name in ("sweep_depths", "held_out_quality"):
         monkeypatch.setattr(truth, name, None)
-    for change in ({"ratio": 0.9}, {"verify": "fundamental"}, {"pairs": "sequential:2"}):
+    for change in ({"ratio": 0.9}, {"geometry": "fundamental"}, {"pairs": "sequential:2"}):
         run_scene(folder, replace(QUICK, **change), tmp_path)
     with pytest.raises(TypeError):  # other features need depths of their own
         run_scene(folder, replace(QUICK, features=39), tmp_path)
@@ -91,7 +91,7 @@ def test_quality_that_cannot_be_measured_is_none(folder, tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 5, 9, 20])
 def test_features_for_the_quality_are_spread_evenly(count):
     arrays = [np.arange(4), np.arange(0), np.arange(4, 9)]
-    some = truth._evenly(arrays, count)
+    some = truth._spread_evenly(arrays, count)
     assert [len(part) for part in some][1] == 0
     rows = np.concatenate(some)
     assert len(rows) == min(count, 9)

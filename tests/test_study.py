@@ -23,7 +23,7 @@ from nmfsync.report.study_page import write_study_report
 from nmfsync.study import runner
 from nmfsync.study.claims import Comparison, Consistency, Robustness
 from nmfsync.study.definitions import STUDIES, MethodVariant, Parameter
-from nmfsync.study.runner import run_study
+from nmfsync.study.runner import run_samples
 
 TINY = replace(
     STUDIES["synthetic"],
@@ -34,7 +34,7 @@ TINY = replace(
 
 
 def run(folder, samples=3, **options):
-    return run_study(TINY, folder, samples, progress=False, **options)
+    return run_samples(TINY, folder, samples, progress=False, **options)
 
 
 def computed(monkeypatch) -> list:
@@ -111,7 +111,7 @@ def test_more_samples_add_to_those_there_are(tmp_path, monkeypatch):
 
 def test_samples_of_other_code_are_not_used(tmp_path, monkeypatch):
     run(tmp_path)
-    monkeypatch.setattr(runner, "source_digest", lambda function: "another version")
+    monkeypatch.setattr(runner, "code_behind", lambda function: "another version")
     seeds = computed(monkeypatch)
     run(tmp_path)
     assert len(seeds) == 4 * 3

@@ -22,14 +22,13 @@ from nmfsync import (
 from nmfsync.errors import TooLargeError
 from nmfsync.runtime.threads import BLOCK
 from nmfsync.synchronisation.baselines.matchals import (
-    MAX_FEATURES,
     _independent_parts,
     _require_memory,
     _require_small,
     _solve,
 )
+from nmfsync.synchronisation.methods import resolve_universe_size
 from nmfsync.synchronisation.nmfsync.factorisation import factorise
-from nmfsync.synchronisation.synchronise import resolve_theta, resolve_universe_size
 from real_data import real_data
 
 CONSISTENT = ["clustersync", "nmfsync", "spectral", "clear", "unionfind"]
@@ -222,12 +221,44 @@ def test_clustersync_is_the_default_with_its_own_theta():
 
 
 @pytest.mark.parametrize(
-    ("method", "default"), [("clustersync", 0.4), ("nmfsync", 0.0), ("spectral", 0.0)]
+    ("method", "weighted", "expected"),
+    [
+        ("clustersync", False, {"weights": False, "theta": 0.4}),
+        ("clustersync", True, {"weights": True, "theta": 0.4}),
+        ("nmfsync", False, {"weights": False, "theta": 0.0, "universe_size": 4, "seed": 0}),
+        ("nmfsync", True, {"weights": False, "theta": 0.4, "universe_size": 4, "seed": 0}),
+        ("matcheig", False, {"weights": False, "threshold": 0.25, "universe_size": 4, "seed": 0}),
+        ("matcheig", True, {"weights": False, "threshold": 0.5, "universe_size": 4, "seed": 0}),
+        ("spectral", True, {"weights": False, "universe_size": 4, "seed": 0}),
+        ("unionfind", True, {"weights": False}),
+    ],
 )
-def test_theta_is_the_methods_own_unless_given(method, default):
-    assert resolve_theta(method, None) == resolve_theta(METHODS[method], None) == default
-    assert resolve_theta(method, 0.7) == 0.7
-    assert resolve_theta(method, 0) == 0.0
+def test_settings_follow_from_the_method_and_the_matches(method, weighted, expected):
+    """Authors use other values on photographs, whose matches have weights."""
+    weights = [0.5, 1.0] if weighted else None
+    matches = PairwiseMatches.from_entries([0, 1], [2, 3], [2, 2], weights)
+    assert synchronise(matches, method).settings == {"method": method, **expected}
+
+
+@pytest.mark.parametrize("method", ["clustersync", "nmfsync"])
+def test_a_theta_that_is_given_wins(method):
+    matches = PairwiseMatches.from_entries([0, 1], [2, 3], [2, 2], [0.5, 1.0])
+    for theta in (0.0, 0.7):
+        assert synchronise(matches, method, theta=theta).settings["theta"] == theta
+
+
+def test_methods_that_know_no_weights_get_none():
+    """They give the same result as without."""
+    W, _, sizes = synthetic.generate(k=8, d=10, rho=0.7, sigma=0.5, seed=1)
+    upper = sparse.triu(PairwiseMatches(W, sizes).W, 1).tocoo()
+    weights = np.random.default_rng(0).uniform(0.2, 0.9, upper.nnz)
+    matches = PairwiseMatches.from_entries(upper.row, upper.col, sizes, weights)
+    for name, record in METHODS.items():
+        used = synchronise(matches, name).settings
+        options = {n: value for n, value in used.items() if n not in ("method", "weights")}
+        plain = synchronise(matches.unweighted(), name, **options)
+        weighted = synchronise(matches, name)
+        assert same(weighted.W, plain.W) == (not record.uses_weights), name
 
 
 def test_theta_of_a_method_of_ones_own():
@@ -266,11 +297,11 @@ def test_universe_size_auto_is_twice_the_mean():
     [
         ({"method": "nmfsink"}, "did you mean nmfsync"),
         ({"method": "xyz"}, "known are clustersync, nmfsync"),
-        ({"theta": -0.1}, "theta must lie between 0 and 1"),
-        ({"theta": float("nan")}, "theta must lie between 0 and 1"),
-        ({"universe_size": 0}, "universe size must be auto or at least 1"),
-        ({"universe_size": 2.5}, "universe size must be auto or at least 1"),
-        ({"universe_size": "many"}, "universe size must be auto or at least 1"),
+        ({"theta": -0.1}, "theta must be between 0 and 1, got"),
+        ({"theta": float("nan")}, "theta must be between 0 and 1, got"),
+        ({"universe_size": 0}, "universe size must be auto or a whole number from 1, got"),
+        ({"universe_size": 2.5}, "universe size must be auto or a whole number from 1, got"),
+        ({"universe_size": "many"}, "universe size must be auto or a whole number from 1, got"),
         ({"seed": -1}, "seed must not be negative"),
         ({"factor": "U"}, "factor must be V, H or symmetric"),
         ({"initialisation": "random"}, "initialisation must be rotation or spectral"),
@@ -315,7 +346,7 @@ def test_matchals_refuses_components_that_take_too_long():
     with pytest.raises(TooLargeError, match="201 features are connected, more than 200: it would"):
         synchronise(matches, "matchals", max_features=200)
     with pytest.raises(TooLargeError, match=r"^matchals is dense, and 5,001 features .* 5,000: "):
-        _require_small(MAX_FEATURES + 1, MAX_FEATURES)
+        _require_small(5_001, METHODS["matchals"].max_features)
 
 
 def test_matchals_refuses_what_does_not_fit():

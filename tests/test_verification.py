@@ -13,7 +13,7 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.matching import verification
-from nmfsync.matching.verification import MODELS, verify, verify_pair
+from nmfsync.matching.verification import GEOMETRIES, verify, verify_pair
 from nmfsync.runtime.engine import engine
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.matches import PairwiseMatches, Source
@@ -141,7 +141,7 @@ def test_models_differ_by_what_is_not_in_the_plane():
     assert verify_pair(xy1, xy2, "homography").mean() < 0.5
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", GEOMETRIES)
 @pytest.mark.parametrize("n", [60, 300])
 def test_chance_is_not_kept(model, n):
     rng = np.random.default_rng(n)
@@ -152,7 +152,7 @@ def test_chance_is_not_kept(model, n):
 
 @pytest.mark.parametrize(("model", "views"), [("fundamental", two_views), ("homography", plane)])
 def test_least_number_of_inliers(model, views):
-    least = MODELS[model].least
+    least = GEOMETRIES[model].least
     xy1, xy2, _ = views(np.random.default_rng(1), right=least, wrong=0, noise=0.05)
     assert verify_pair(xy1, xy2, model).all()
     assert not verify_pair(xy1[1:], xy2[1:], model).any()
@@ -192,7 +192,7 @@ def test_repeated_matches_share_their_fate():
 
 def test_a_camera_that_does_not_move_keeps_everything():
     xy = np.random.default_rng(5).uniform(0, SIZE, (50, 2)).astype(np.float32)
-    for model in MODELS:
+    for model in GEOMETRIES:
         assert verify_pair(xy, xy, model).all()
 
 
@@ -220,7 +220,7 @@ def degenerate():
 
 
 @pytest.mark.parametrize("case", degenerate())
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", GEOMETRIES)
 def test_degenerate_positions_keep_nothing(case, model):
     for xy1, xy2 in (degenerate()[case], degenerate()[case][::-1]):
         kept = verify_pair(xy1.astype(np.float32), xy2.astype(np.float32), model)
@@ -229,11 +229,11 @@ def test_degenerate_positions_keep_nothing(case, model):
         assert not kept.any()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", GEOMETRIES)
 @pytest.mark.parametrize("n", range(9))
 def test_fewer_matches_than_a_sample_takes(model, n):
     xy1, xy2, _ = plane(np.random.default_rng(7), right=n, wrong=0)
-    assert verify_pair(xy1, xy2, model).tolist() == [n >= MODELS[model].least] * n
+    assert verify_pair(xy1, xy2, model).tolist() == [n >= GEOMETRIES[model].least] * n
 
 
 @settings(max_examples=60)
@@ -244,7 +244,7 @@ def test_any_positions_give_an_answer(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     xy1 = rng.integers(0, values, (n, 2)).astype(np.float32)
     xy2 = data.draw(st.sampled_from([xy1, xy1[::-1], xy1 + rng.normal(0, 0.5, xy1.shape)]))
-    for model in MODELS:
+    for model in GEOMETRIES:
         kept = verify_pair(xy1, xy2.astype(np.float32), model)
         assert kept.dtype == bool
         assert kept.shape == (n,)
@@ -263,7 +263,7 @@ def test_verify_takes_every_pair_of_images_on_its_own():
 
 
 def test_verify_is_verify_pair_for_every_pair(monkeypatch):
-    monkeypatch.setattr(verification, "_CHUNK", 2)  # more tasks than one, the last not full
+    monkeypatch.setattr(verification, "BATCH", 2)  # more tasks than one, the last not full
     matches, collection, _ = problem(np.random.default_rng(9), k=5, pairs={(0, 2), (3, 4), (1, 2)})
     expected = set()
     W = matches.W.toarray()
@@ -309,8 +309,8 @@ def test_source_is_handed_on_as_verified():
 def test_verified_results_remember_what_they_were_made_from():
     matches, collection, _ = problem(np.random.default_rng(18), k=3)
     result = synchronise(matches, "matcheig")
-    assert verify(result, collection, progress=False).given is matches
-    assert verify(matches, collection, progress=False).given is None
+    assert verify(result, collection, progress=False).input_matches is matches
+    assert verify(matches, collection, progress=False).input_matches is None
 
 
 def test_images_without_features_or_matches():
@@ -336,11 +336,17 @@ def test_warns_if_nothing_is_left(size):
 
 def test_errors():
     matches, collection, _ = problem(np.random.default_rng(14), k=3)
-    with pytest.raises(NmfsyncError, match="unknown model 'affine'; there are fundamental, homo"):
+    with pytest.raises(
+        NmfsyncError, match="geometry must be fundamental or homography, got 'affine'"
+    ):
         verify(matches, collection, "affine")
-    with pytest.raises(NmfsyncError, match="unknown model 'affine'"):
+    with pytest.raises(
+        NmfsyncError, match="geometry must be fundamental or homography, got 'affine'"
+    ):
         verify(PairwiseMatches(np.eye(1), [1]), [positions([(0, 0)])], "affine")
-    with pytest.raises(NmfsyncError, match="unknown model 'affine'"):
+    with pytest.raises(
+        NmfsyncError, match="geometry must be fundamental or homography, got 'affine'"
+    ):
         verify_pair(collection[0], collection[0], "affine")
     with pytest.raises(NmfsyncError, match="features of 2 images, but matches of 3"):
         verify(matches, collection[:2])
@@ -374,7 +380,7 @@ def test_same_bits_for_any_number_of_threads():
     code = (
         "import sys, numpy as np; sys.path.insert(0, sys.argv[1]);"
         "from test_verification import agreement, problem, verification;"
-        "verification._CHUNK = 1;"
+        "verification.BATCH = 1;"
         "matches, collection, _ = problem(np.random.default_rng(0), k=7, right=45, wrong=90);"
         "V = lambda model: agreement(verification.verify(matches, collection, model).W);"
         "import warnings; warnings.simplefilter('ignore');"

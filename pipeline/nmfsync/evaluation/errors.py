@@ -58,17 +58,21 @@ def match_errors(
     MatchErrors
     """
     p, q = _between_images(matches)
-    error = np.full(len(p), np.nan)
-    if truth is not None and len(p):
-        xy = np.concatenate([f.xy for f in features]).astype(np.float64)
-        pairs = _by_pair(matches.image_of, p, q)
-        with showing(progress), phase(len(pairs), "Errors", "pair") as progress_bar:
-            for i, j, rows in pairs:
-                moved, valid = truth.transfer(i, j, xy[p[rows]])
-                pixels = np.linalg.norm(moved - xy[q[rows]], axis=1)
-                error[rows] = np.where(valid, pixels, np.nan) / max(features[j].image_size)
-                progress_bar.update()
-    return MatchErrors(p, q, error)
+    if truth is None or not len(p):
+        return MatchErrors(p, q, np.full(len(p), np.nan))
+    pairs, offsets = list(matches.by_image_pair()), matches.offsets
+    ends, shares = [], []
+    with showing(progress), phase(len(pairs), "Errors", "pair") as progress_bar:
+        for i, j, rows, _ in pairs:
+            for a, b, (first, second) in ((i, j, rows.T), (j, i, rows.T[::-1])):
+                moved, valid = truth.transfer(a, b, features[a].xy[first].astype(np.float64))
+                pixels = np.linalg.norm(moved - features[b].xy[second], axis=1)
+                shares.append(np.where(valid, pixels, np.nan) / max(features[b].image_size))
+                ends.append((offsets[a] + first, offsets[b] + second))
+            progress_bar.update()
+    # By pair of images so far; p and q are sorted by p, then q.
+    first_ends, second_ends = (np.concatenate(side) for side in zip(*ends, strict=True))
+    return MatchErrors(p, q, np.concatenate(shares)[np.lexsort((second_ends, first_ends))])
 
 
 def epipolar_errors(
@@ -129,13 +133,3 @@ def _between_images(matches: Matches) -> tuple[IntArray, IntArray]:
     image = matches.image_of
     between = image[p] != image[q]
     return p[between].astype(np.int64), q[between].astype(np.int64)
-
-
-def _by_pair(image: IntArray, p: IntArray, q: IntArray) -> list[tuple[int, int, NDArray[np.intp]]]:
-    """Group matches by ordered pair of images: i, j, and their positions in p and q."""
-    pair = image[p] * (image[-1] + 1) + image[q]
-    order = np.argsort(pair, kind="stable")
-    return [
-        (int(image[p[rows[0]]]), int(image[q[rows[0]]]), rows)
-        for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1)
-    ]

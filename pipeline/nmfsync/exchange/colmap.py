@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.blocks import Block, check_rows, choose, to_blocks, to_matches
+from nmfsync.exchange.blocks import check_rows, choose, to_matches
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import SIDE_FILES, check_target, put, staging
-from nmfsync.types.matches import Matches, PairwiseMatches, Source
+from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"SQLite format 3\0"
 
@@ -68,7 +68,35 @@ class ColmapSource(Source):
 
 
 def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatches:
-    """Read the matches of a COLMAP database; see `PairwiseMatches.from_colmap`."""
+    """Read the matches of a COLMAP database, which is not changed.
+
+    Images are in order of image id, and an image without keypoints has 0
+    features. The `source` of the result contains names and ids.
+
+    Parameters
+    ----------
+    path : Path or str
+    verified : bool, optional
+        Read the verified matches (`two_view_geometries`) or all (`matches`).
+        None reads verified matches if the database contains any.
+
+    Returns
+    -------
+    PairwiseMatches
+        Every match has the weight 1.
+
+    Warns
+    -----
+    NmfsyncWarning
+        If rows were dropped: repeated rows, and all but the first of several
+        matches of a feature in the same image.
+
+    Raises
+    ------
+    NmfsyncError
+        If the file is missing, damaged or no COLMAP database, or if matches
+        name images or keypoints that do not exist.
+    """
     path = Path(path)
     with _open_read_only(path) as database:
         ids, names, sizes = _read_images(database, path)
@@ -88,7 +116,35 @@ def write_colmap(
     added: str = "none",
     overwrite: bool = False,
 ) -> None:
-    """Write a copy of the database with these matches in it; see `PairwiseMatches.to_colmap`."""
+    """Write a copy of the COLMAP database that the matches come from, with these matches in it.
+
+    Everything else is copied unchanged, and the original stays as it is. Needs
+    `pip install 'nmfsync[colmap]'`.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    path : Path or str
+    verify : bool, optional
+        Let COLMAP verify the matches, with a fixed seed, which makes the
+        two-view geometries that its mappers read. Otherwise the geometries
+        contain the matches as they are, with the relative pose of the original
+        if it has one. Without a pose they are CALIBRATED if the focal lengths of
+        both cameras are known and UNCALIBRATED if not; `mapper` accepts this,
+        `global_mapper` does not. None verifies if neither COLMAP nor
+        `verification.verify` has verified the matches.
+    added : str
+        Which of the matches that synchronisation added to write: "none",
+        "matched" (those between images that had matches before) or "all".
+    overwrite : bool
+        Replace `path` if it exists.
+
+    Raises
+    ------
+    NmfsyncError
+        If the matches do not come from a COLMAP database (`source`), the
+        database has changed since, or `path` is the database itself or exists.
+    """
     source = matches.source
     if not isinstance(source, ColmapSource):
         raise NmfsyncError(
@@ -100,7 +156,7 @@ def write_colmap(
     pycolmap = optional("pycolmap", "colmap")
     if verify is None:
         verify = source.unverified
-    blocks = to_blocks(choose(matches, added))
+    blocks = choose(matches, added).by_image_pair()
     with staging(path) as folder:
         copy = folder / "database.db"
         _copy_database(source, matches.sizes.tolist(), copy)
@@ -181,8 +237,8 @@ def _read_blocks(
     ids: tuple[int, ...],
     names: tuple[str, ...],
     sizes: list[int],
-) -> Iterator[Block]:
-    """Read the matches of every pair of images, one block at a time."""
+) -> Iterator[ImagePair]:
+    """Read the matches of every pair of images, one pair at a time."""
     index_of = {image_id: i for i, image_id in enumerate(ids)}
     query = f"SELECT pair_id, rows, cols, data FROM {table} WHERE rows > 0 ORDER BY pair_id"
     for pair_id, n, columns, data in database.execute(query):
@@ -198,7 +254,7 @@ def _read_blocks(
             raise NmfsyncError(f"{path}: the matches of {names[i]} and {names[j]} are damaged")
         # COLMAP stores unsigned numbers; read as signed ones, an error message shows -1 as -1.
         rows = np.frombuffer(data, "<i4").reshape(n, 2).astype(np.int64)
-        block = Block(i, j, rows, np.ones(n))
+        block = ImagePair(i, j, rows, np.ones(n))
         check_rows(path, block, names, sizes)
         yield block
 
@@ -227,7 +283,7 @@ def _check_cameras(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _replace_matches(
-    pycolmap: Any, path: Path, ids: tuple[int, ...], blocks: Iterator[Block], verify: bool
+    pycolmap: Any, path: Path, ids: tuple[int, ...], blocks: Iterator[ImagePair], verify: bool
 ) -> None:
     """Replace all matches of a database, and its two-view geometries.
 

@@ -1,11 +1,12 @@
 """Read a file of matches of any known format; its content decides the format, not its name."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.exchange import colmap, hloc
-from nmfsync.types.matches import PairwiseMatches
+from nmfsync.types.matches import Matches, PairwiseMatches
 
 
 class Format(NamedTuple):
@@ -19,18 +20,31 @@ class Format(NamedTuple):
         The bytes that its files start with.
     endings : tuple of str
         The endings that names of its files may have, the usual one first.
+    write : callable
+        (matches, path) -> None: writes matches that were read from such a file.
     """
 
     name: str
     magic: bytes
     endings: tuple[str, ...]
+    write: Callable[[Matches, Path], None]
 
 
-COLMAP = Format("a COLMAP database", colmap.MAGIC, (".db",))
+COLMAP = Format(
+    "a COLMAP database",
+    colmap.MAGIC,
+    (".db",),
+    lambda matches, path: matches.to_colmap(path, added="all"),
+)
 
-HLOC = Format("an HDF5 file", hloc.MAGIC, (".h5", ".hdf5"))
+HLOC = Format(
+    "an HDF5 file",
+    hloc.MAGIC,
+    (".h5", ".hdf5"),
+    lambda matches, path: matches.to_hloc(path, added="all"),
+)
 
-NPZ = Format("an .npz file", b"PK", (".npz",))
+NPZ = Format("an .npz file", b"PK", (".npz",), lambda matches, path: matches.save(path))
 
 
 def format_of(path: Path) -> Format:

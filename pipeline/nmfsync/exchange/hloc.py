@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.blocks import Block, check_rows, choose, to_blocks, to_matches
+from nmfsync.exchange.blocks import check_rows, choose, to_matches
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import check_target, put, staging
-from nmfsync.types.matches import Matches, PairwiseMatches, Source
+from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
@@ -50,7 +50,34 @@ class HlocSource(Source):
 
 
 def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMatches:
-    """Read matches of hloc; see `PairwiseMatches.from_hloc`."""
+    """Read matches as hloc stores them. Needs `pip install 'nmfsync[hloc]'`.
+
+    Images are those of the file of features, in order of name. All kinds of
+    keys of pairs are read (`a/b`, `a_b`, in both orders). Indices that were
+    stored with 16 bits are restored if that is possible.
+
+    Parameters
+    ----------
+    matches_path, features_path : Path or str
+
+    Returns
+    -------
+    PairwiseMatches
+        Weights are `matching_scores0`, or 1 without scores.
+
+    Warns
+    -----
+    NmfsyncWarning
+        If the scores are not in (0, 1], so that all weights are 1; or if
+        matches were dropped: repeated ones, and all but the best of several
+        matches of a feature in the same image.
+
+    Raises
+    ------
+    NmfsyncError
+        If a file is missing or damaged, if matches name images or keypoints
+        that do not exist, or if the names of two images differ only in `/` and `-`.
+    """
     path, features = Path(matches_path), Path(features_path)
     names, sizes = _read_images(features)
     index_of = _index_by_flat_name(features, names)
@@ -73,7 +100,28 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
 def write_hloc(
     matches: Matches, path: Path | str, added: str = "none", overwrite: bool = False
 ) -> None:
-    """Write a copy of the file with these matches in it; see `PairwiseMatches.to_hloc`."""
+    """Write a copy of the hloc file that the matches come from, with these matches in it.
+
+    Pairs keep their keys, and new pairs get keys of hloc's present kind. A pair
+    without matches stays, with -1 for every feature. Matches of the original
+    keep their scores, others get their weights. Needs `pip install
+    'nmfsync[hloc]'`.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    path : Path or str
+    added : str
+        As for `write_colmap`.
+    overwrite : bool
+        Replace `path` if it exists.
+
+    Raises
+    ------
+    NmfsyncError
+        If the matches do not come from a file of hloc (`source`), its features
+        have changed since, or `path` is one of its files or exists.
+    """
     source = matches.source
     if not isinstance(source, HlocSource):
         raise NmfsyncError(
@@ -88,7 +136,7 @@ def write_hloc(
             f"{source.features}: its images or keypoints are not those of these matches; "
             "read the matches again"
         )
-    blocks = to_blocks(choose(matches, added))
+    blocks = choose(matches, added).by_image_pair()
     with staging(path) as folder:
         copy = folder / "matches.h5"
         shutil.copyfile(source.path, copy)
@@ -170,7 +218,7 @@ def _parse_key(path: Path, key: str, index_of: dict[str, int]) -> tuple[int, int
 
 def _read_block(
     path: Path, group: Any, pair: tuple[int, int], names: tuple[str, ...], sizes: list[int]
-) -> Block:
+) -> ImagePair:
     """Read the matches of one pair, with their scores as weights, or 1 without scores."""
     i, j = pair
     stored, scores = _read_dataset(path, group, _MATCHES), np.ones(sizes[i])
@@ -191,7 +239,7 @@ def _read_block(
         # An int16 holds at most 32767: larger numbers were stored minus 65536.
         second = np.where(second < -1, second + 0x10000, second)
     first = np.flatnonzero(second != -1)
-    block = Block(i, j, np.column_stack([first, second[first]]), scores[first])
+    block = ImagePair(i, j, np.column_stack([first, second[first]]), scores[first])
     check_rows(path, block, names, sizes)
     return block
 
@@ -205,7 +253,7 @@ def _read_dataset(path: Path, group: Any, name: str) -> NDArray:
 
 
 def _replace_matches(
-    source: HlocSource, file: Any, blocks: dict[tuple[int, int], Block], sizes: list[int]
+    source: HlocSource, file: Any, blocks: dict[tuple[int, int], ImagePair], sizes: list[int]
 ) -> None:
     """Replace all matches of an open file; `blocks` are by pair of images i < j."""
     pairs = _image_pairs(source.path, file, _index_by_flat_name(source.features, source.names))
@@ -217,7 +265,7 @@ def _replace_matches(
             del file[key]
             continue
         written.add(pair)
-        block = blocks.get(pair, Block(*pair, np.empty((0, 2), np.int64), np.empty(0)))
+        block = blocks.get(pair, ImagePair(*pair, np.empty((0, 2), np.int64), np.empty(0)))
         rows = block.rows if pair == (i, j) else block.rows[:, ::-1]
         block = block._replace(i=i, j=j, rows=rows)
         _replace_block(source.path, file[key], block, source.names, sizes)
@@ -228,7 +276,7 @@ def _replace_matches(
 
 
 def _replace_block(
-    path: Path, group: Any, block: Block, names: tuple[str, ...], sizes: list[int]
+    path: Path, group: Any, block: ImagePair, names: tuple[str, ...], sizes: list[int]
 ) -> None:
     """Replace the matches of one pair; matches that stay keep their scores."""
     scores = None
@@ -243,7 +291,7 @@ def _replace_block(
 
 
 def _create_datasets(
-    group: Any, block: Block, size: int, scores: NDArray[np.float64] | None
+    group: Any, block: ImagePair, size: int, scores: NDArray[np.float64] | None
 ) -> None:
     """Write matches and scores of one pair; `size` is the number of features of image i."""
     first, second = block.rows.T

@@ -30,18 +30,18 @@ _REDUCED = "more than {:g} million pixels, so SIFT saw the image reduced"
 
 def extract(
     image: Image,
-    limit: int = 200,
-    siblings: bool = False,
+    features: int = 200,
+    orientations: bool = False,
     contrast: float = CONTRAST,
     max_pixels: int = MAX_PIXELS,
 ) -> Features:
     """Detect and describe the SIFT features of one image.
 
-    Features are ranked by response, ties by y, x and scale; the first `limit`
-    are kept. SIFT describes a position once for every dominant orientation.
-    These features have equal responses, and two of them in one image would
-    compete for one match, so by default only one of them is kept: the one after
-    the largest gap between the orientations. This choice rotates with the image.
+    Features are ranked by response, ties by y, x and scale; the first
+    `features` are kept. SIFT describes a position once for every dominant
+    orientation. These features have equal responses, and two of them in one image
+    would compete for one match, so by default only one of them is kept: the one
+    after the largest gap between the orientations. This choice rotates with the image.
 
     Positions are OpenCV's minus its constant shift of 1/4 pixel. OpenCV's own
     remedy, `enable_precise_upscale`, would find different features.
@@ -49,9 +49,9 @@ def extract(
     Parameters
     ----------
     image : path, (h, w) uint8 array of grey or (h, w, 3) uint8 array of RGB
-    limit : int
+    features : int
         At most this many features; fewer where SIFT finds fewer.
-    siblings : bool
+    orientations : bool
         Keep all orientations of a position, each as a feature of its own.
     contrast : float
         SIFT's contrast threshold: a lower one finds more, weaker features.
@@ -73,10 +73,11 @@ def extract(
     NmfsyncError
         If the image cannot be read.
     """
-    features, faults = extract_with_faults(image, limit, siblings, contrast, max_pixels)
+    check_options(features, orientations, contrast, max_pixels)
+    found, faults = extract_with_faults(image, features, orientations, contrast, max_pixels)
     for fault in faults:
         warnings.warn(f"{name_of(image)}: {fault}", NmfsyncWarning, stacklevel=2)
-    return features
+    return found
 
 
 def name_of(image: Image) -> str:
@@ -84,20 +85,30 @@ def name_of(image: Image) -> str:
     return "image" if isinstance(image, np.ndarray) else str(image)
 
 
-def extract_with_faults(
-    image: Image, limit: int, siblings: bool, contrast: float, max_pixels: int
-) -> tuple[Features, list[str]]:
-    """Extract features as `extract` does, but return the texts of warnings instead of warning."""
+def check_options(
+    features: int, orientations: bool, contrast: float, max_pixels: int = MAX_PIXELS
+) -> None:
+    """Raise NmfsyncError if an option of `extract` is out of range."""
+    if features < 1:
+        raise NmfsyncError(f"number of features must be at least 1, got {features}")
+    if not isinstance(orientations, bool):
+        raise NmfsyncError(f"orientations must be True or False, got {orientations!r}")
     if not 0 <= contrast < 1:
-        raise NmfsyncError(f"the contrast threshold must be between 0 and 1, got {contrast}")
-    if limit < 1 or max_pixels < 1:
-        raise NmfsyncError("the limits on features and on pixels must be at least 1")
+        raise NmfsyncError(f"contrast must be at least 0 and less than 1, got {contrast}")
+    if max_pixels < 1:
+        raise NmfsyncError(f"number of pixels must be at least 1, got {max_pixels}")
+
+
+def extract_with_faults(
+    image: Image, limit: int, orientations: bool, contrast: float, max_pixels: int
+) -> tuple[Features, list[str]]:
+    """Extract at most `limit` features as `extract` does, but return the texts of warnings."""
     full = _gray(image)
     height, width = full.shape
     pixels = _reduce(full, max_pixels)
     faults = [] if pixels is full else [_REDUCED.format(max_pixels / 1e6)]
     table, descriptors = _detect(pixels, contrast, name_of(image))
-    ranked, positions = _rank(table, siblings)
+    ranked, positions = _rank(table, orientations)
     kept = ranked[:limit]
     if not len(kept):
         faults.append(_NO_FEATURES)
@@ -160,17 +171,17 @@ def _detect(
     return table, descriptors.astype(np.uint8)
 
 
-def _rank(table: NDArray[np.float64], siblings: bool) -> tuple[NDArray[np.intp], int]:
+def _rank(table: NDArray[np.float64], orientations: bool) -> tuple[NDArray[np.intp], int]:
     """Rank the rows of `_detect`, and count the different positions.
 
-    Only one row of every position is returned, unless `siblings` keeps all.
+    Only one row of every position is returned, unless `orientations` keeps all.
     """
     x, y, scale, angle, response = table.T
     _, position = np.unique(table[:, :2], axis=0, return_inverse=True)
     gap = _gap_before(position, angle)
     ranked = np.lexsort((angle, -gap, scale, x, y, -response))
     _, first = np.unique(position[ranked], return_index=True)
-    return (ranked if siblings else ranked[np.sort(first)]), len(first)
+    return (ranked if orientations else ranked[np.sort(first)]), len(first)
 
 
 def _gap_before(position: NDArray[np.intp], angle: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,20 +1,21 @@
 """The page about one file of matches: what synchronisation changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from numpy.typing import NDArray
 
 from nmfsync.evaluation.tracks import Change
 from nmfsync.report.figures.style import style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
-from nmfsync.report.page import Picture, count, decimal, environment, write_bytes
+from nmfsync.report.page import Picture, count, decimal, environment, flatten, write_bytes
 
 
 def write_change_report(
     path: Path,
     names: tuple[str, str],
-    method: str,
+    settings: Mapping[str, Any],
     change: Change,
     remarks: Sequence[str] = (),
     warnings: Sequence[str] = (),
@@ -27,7 +28,8 @@ def write_change_report(
         The HTML file to write.
     names : tuple of str
         Names of the file with the input matches and of the file written from it.
-    method : str
+    settings : dict
+        The settings of the method, see `Method.settings`.
     change : Change
     remarks, warnings : sequence of str
         Sentences below and above the table.
@@ -43,7 +45,7 @@ def write_change_report(
         "Tracks before and after",
         "The tracks of the input are its connected components. Programs such as OpenMVG and "
         "OpenSfM throw away a component that contains two features of one image.",
-        to_png(lengths_figure({"input": before, method: after})),
+        to_png(lengths_figure({"input": before, settings["method"]: after})),
     )
     html = (
         environment()
@@ -51,7 +53,8 @@ def write_change_report(
         .render(
             input_name=names[0],
             output_name=names[1],
-            method=style_of(method).name,
+            method=style_of(settings["method"]).name,
+            settings=flatten(settings),
             change=change,
             rows=change_rows(change),
             picture=picture,

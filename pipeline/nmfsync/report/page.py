@@ -1,10 +1,11 @@
 """What all pages share: pictures, numbers as text, cells of tables, templates."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
@@ -120,6 +121,19 @@ def environment() -> Environment:
     )
     environment.filters["count"] = count
     return environment
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return the rows (name, value) of a table; a nested setting is named "outer: inner"."""
+    rows = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            rows += flatten(value, f"{prefix}{key}: ")
+        elif isinstance(value, list | tuple):
+            rows.append((f"{prefix}{key}", ", ".join(map(str, value))))
+        else:
+            rows.append((f"{prefix}{key}", "–" if value is None else str(value)))
+    return rows
 
 
 def _jpeg(png: bytes) -> bytes:

@@ -22,6 +22,7 @@ from nmfsync.report.page import (
     count,
     decimal,
     environment,
+    flatten,
     judged_share,
     mark_best,
     percent,
@@ -141,7 +142,7 @@ def write_scene_report(
         depths_known=_depths_known(scene, features),
         depth_row=_depth_row(evaluation.depth_quality),
         truth_from_plane_sweep=evaluation.truth == FeatureDepths.kind,
-        settings=_flatten(evaluation.settings),
+        settings=flatten(evaluation.settings),
     )
     write_bytes(folder / "report.html", html.encode())
 
@@ -327,16 +328,3 @@ def _image_rows(scene: Scene, features: Sequence[Features]) -> list[list[str]]:
         ]
         for path, f in zip(scene.paths, features, strict=True)
     ]
-
-
-def _flatten(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Return the rows (name, value) of a table; a nested setting is named "outer: inner"."""
-    rows = []
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            rows += _flatten(value, f"{prefix}{key}: ")
-        elif isinstance(value, list | tuple):
-            rows.append((f"{prefix}{key}", ", ".join(map(str, value))))
-        else:
-            rows.append((f"{prefix}{key}", "–" if value is None else str(value)))
-    return rows

@@ -11,7 +11,6 @@ from nmfsync import synthetic
 from nmfsync.study.claims import Claim, Comparison, Consistency, Robustness
 from nmfsync.study.landmarks import FRAMES, landmark_matches, load_landmarks
 from nmfsync.synchronisation.methods import METHODS, Method
-from nmfsync.synchronisation.nmfsync.method import nmfsync
 from nmfsync.types.matches import PairwiseMatches
 
 Setting = Mapping[str, Any]  # a value for every parameter of a problem
@@ -129,15 +128,14 @@ def all_methods() -> list[MethodVariant]:
 
 def methods_with_universe() -> list[MethodVariant]:
     """Return all methods except those that use neither d nor θ."""
-    neither = {"matchals", "clear", "unionfind"}
-    return [variant for variant in all_methods() if variant.name not in neither]
+    return [v for v in all_methods() if {"universe_size", "theta"} & set(v.method.arguments)]
 
 
 def initialisations() -> list[MethodVariant]:
     """Return NmfSync initialised by rotated eigenvectors, and by their positive part."""
     return [
-        MethodVariant("rotated (SBRA)", nmfsync),
-        MethodVariant("positive part X₊", nmfsync, {"initialisation": "spectral"}),
+        MethodVariant("rotated (SBRA)", METHODS["nmfsync"]),
+        MethodVariant("positive part X₊", METHODS["nmfsync"], {"initialisation": "spectral"}),
     ]
 
 
@@ -149,10 +147,10 @@ def factors() -> list[MethodVariant]:
     updates.
     """
     return [
-        MethodVariant("V", nmfsync),
-        MethodVariant("H", nmfsync, {"factor": "H"}),
-        MethodVariant("V, 100 updates", nmfsync, {"tolerance": 0.0}),
-        MethodVariant("symmetric", nmfsync, {"factor": "symmetric"}),
+        MethodVariant("V", METHODS["nmfsync"]),
+        MethodVariant("H", METHODS["nmfsync"], {"factor": "H"}),
+        MethodVariant("V, 100 updates", METHODS["nmfsync"], {"tolerance": 0.0}),
+        MethodVariant("symmetric", METHODS["nmfsync"], {"factor": "symmetric"}),
     ]
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from scipy.io import loadmat
 from scipy.optimize import linear_sum_assignment
 
@@ -209,14 +208,13 @@ def match_by_shape(xy: FloatArray) -> PairwiseMatches:
     """
     k, n, _ = xy.shape
     contexts = [shape_contexts(frame) for frame in xy]
-    partner = np.arange(k * n)[:, None].repeat(k, axis=1)
+    ends = [np.empty((2, 0), np.int64)]
     for i in range(k):
         for j in range(i + 1, k):
             p, q = linear_sum_assignment(chi_square(contexts[i], contexts[j]))
-            partner[i * n + p, j] = j * n + q
-            partner[j * n + q, i] = i * n + p
-    ones = (np.ones(k * n * k), partner.ravel(), np.arange(k * n + 1) * k)
-    return PairwiseMatches(sparse.csr_array(ones, shape=(k * n, k * n)), _sizes(xy))
+            ends.append(np.stack([i * n + p, j * n + q]))
+    p, q = np.hstack(ends)
+    return PairwiseMatches.from_entries(p, q, _sizes(xy))
 
 
 def _data_folder(data: Path | str | None) -> Path:

@@ -4,7 +4,6 @@ import csv
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from tqdm import tqdm
 
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.cache import source_digest
+from nmfsync.runtime.cache import code_behind, code_of
 from nmfsync.runtime.files import atomic_write
 from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
 from nmfsync.study.results import Points, Results, Row, Values
@@ -23,7 +22,7 @@ from nmfsync.synchronisation.synchronise import synchronise
 Sample = dict[str, dict[str, float]]  # what one sample measured, by method and metric
 
 
-def run_study(
+def run_samples(
     study: Study,
     folder: Path,
     samples: int | None = None,
@@ -120,9 +119,8 @@ def _measure_samples(
 
 def _header(study: Study, methods: Sequence[MethodVariant]) -> str:
     """Return the first line of the store: the code and libraries that the samples depend on."""
-    libraries = {name: version(name) for name in ("numpy", "scipy")}
-    made_by = [[v.name, source_digest(v.method), dict(v.options)] for v in methods]
-    return json.dumps([study.name, source_digest(_measure), libraries, made_by], sort_keys=True)
+    made_by = [[v.name, code_behind(v.method.function), dict(v.options)] for v in methods]
+    return json.dumps([study.name, code_of("study", "evaluation"), made_by], sort_keys=True)
 
 
 def _read_store(store: Path, header: str) -> dict[str, Sample]:

@@ -15,6 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from nmfsync.synchronisation.methods import METHODS
+
 HEADLINE = "0.01"  # the threshold t of figures in tables, as a key of the curves
 
 INK, SOFT, FAINT, GRID = "#222222", "#555555", "#8A8A8A", "#E4E4E4"  # from dark to light
@@ -34,36 +36,39 @@ class MethodStyle:
     width: float = 1.6
 
 
-# Most colours are from Okabe and Ito's palette, which colour-blind people can distinguish. The
-# markers distinguish methods in a grey print.
-_STYLES = {
-    "input": MethodStyle("input", "#333333", "", 1.2),
-    "clustersync": MethodStyle("ClusterSync", "#009E73", "v", 2.4),
-    "nmfsync": MethodStyle("NmfSync", "#0072B2", "o", 2.4),
-    "spectral": MethodStyle("Spectral", "#E69F00", "s"),
-    "matcheig": MethodStyle("MatchEig", "#CC79A7", "^"),
-    "matchals": MethodStyle("MatchALS", "#56B4E9", "D"),
-    "clear": MethodStyle("CLEAR", "#8F8200", "X"),
-    "unionfind": MethodStyle("union-find", "#999999", "P"),
+# Looks of methods by the `style` of their record: colour, marker, width. Most colours are from
+# Okabe and Ito's palette, which colour-blind people can distinguish. The markers distinguish
+# methods in a grey print.
+STYLES = {
+    "green": ("#009E73", "v", 2.4),
+    "blue": ("#0072B2", "o", 2.4),
+    "orange": ("#E69F00", "s", 1.6),
+    "pink": ("#CC79A7", "^", 1.6),
+    "sky": ("#56B4E9", "D", 1.6),
+    "olive": ("#8F8200", "X", 1.6),
+    "gray": ("#999999", "P", 1.6),
 }
+
+_INPUT = MethodStyle("input", "#333333", "", 1.2)
 
 _SPARE = [("#D55E00", "h"), ("#7A4FA3", "<"), ("#8C510A", ">")]  # of methods without a style
 
 
 def style_of(method: str) -> MethodStyle:
-    """Return the style of a method; an unknown one gets a style that depends on its name only."""
+    """Return the style of a method; without one in its record it depends on the name only."""
     colour, marker = _SPARE[sum(method.encode()) % len(_SPARE)]
-    return _STYLES.get(method, MethodStyle(method, colour, marker))
+    return _own_style(method) or MethodStyle(_label_of(method), colour, marker)
 
 
 def styles_of(methods: Sequence[str]) -> dict[str, MethodStyle]:
-    """Return the styles of the methods of one figure, in which unknown methods differ."""
-    known = {name for name in methods if name in _STYLES}
-    unused = [s for name, s in _STYLES.items() if name != "input" and name not in known]
-    looks = [(s.colour, s.marker) for s in unused] + _SPARE
-    unknown = [name for name in methods if name not in known]
-    spare = {name: MethodStyle(name, *looks[n % len(looks)]) for n, name in enumerate(unknown)}
-    return {name: _STYLES[name] if name in known else spare[name] for name in methods}
+    """Return the styles of the methods of one figure; others than known ones differ."""
+    own = {name: style for name in methods if (style := _own_style(name))}
+    used = {style.colour for style in own.values()}
+    unused = [(colour, marker) for colour, marker, _ in STYLES.values() if colour not in used]
+    looks = unused + _SPARE
+    others = [name for name in methods if name not in own]
+    spare = {n: MethodStyle(_label_of(n), *looks[i % len(looks)]) for i, n in enumerate(others)}
+    return {name: own.get(name) or spare[name] for name in methods}
 
 
 def judge(error: NDArray[np.float64]) -> NDArray[np.str_]:
@@ -141,3 +146,15 @@ def unbox(axes: Axes) -> None:
 def plain(text: str) -> str:
     """Escape text so that matplotlib does not take it for a formula."""
     return text.replace("$", r"\$")
+
+
+def _own_style(method: str) -> MethodStyle | None:
+    """Return the style in a method's record, or None."""
+    if method == "input":
+        return _INPUT
+    record = METHODS.get(method)
+    return MethodStyle(record.label, *STYLES[record.style]) if record and record.style else None
+
+
+def _label_of(method: str) -> str:
+    return METHODS[method].label if method in METHODS else method

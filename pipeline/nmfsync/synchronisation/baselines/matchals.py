@@ -24,7 +24,6 @@ ALPHA = 50.0  # weight of the nuclear norm
 
 BETA = 0.1  # price of a match
 
-MAX_FEATURES = 5000  # connected ones; these take some minutes
 
 PART_SIZE = 200  # small components are solved together, up to so many features
 
@@ -33,12 +32,10 @@ ZERO, ONE = np.float32(0), np.float32(1)
 
 def matchals(
     matches: PairwiseMatches,
-    universe_size: int,
-    theta: float = 0.0,
-    seed: int = 0,
+    seed: int,
+    max_features: int,
     max_iterations: int = 1000,
     tolerance: float = 5e-4,
-    max_features: int = MAX_FEATURES,
 ) -> PairwiseMatches:
     """Synchronise by recovering a low-rank match matrix.
 
@@ -55,18 +52,14 @@ def matchals(
     Parameters
     ----------
     matches : PairwiseMatches
-    universe_size : int
-        Not used: the authors take the rank min(m, 4·max m_i), here of each part.
-    theta : float
-        Not used: the method has no pruning threshold.
     seed : int
         For the random start of A.
+    max_features : int
+        Connected features up to which the method is tried: time grows with their
+        square and with the features in an image, over hundreds of iterations.
     max_iterations : int
     tolerance : float
         Stops when the primal and the dual residual are both below.
-    max_features : int
-        Connected features up to which it is tried: time grows with their square
-        and with the features in an image, over hundreds of iterations.
 
     Returns
     -------
@@ -94,8 +87,7 @@ def matchals(
             X = _solve(part, rank, seed, max_iterations, tolerance, shown.update)
             pairs.append(rows[_threshold(X, part)])
     p, q = np.hstack(pairs)
-    upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=matches.W.shape).tocsr()
-    return PairwiseMatches(upper + upper.T, matches.sizes)
+    return PairwiseMatches.from_entries(p, q, matches.sizes)
 
 
 def _independent_parts(W: sparse.csr_array) -> list[IntArray]:
