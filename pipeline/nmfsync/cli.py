@@ -408,7 +408,7 @@ def _print_change(done: SynchronisedFile) -> None:
         f"{change.images:,} images, {change.features:,} features, "
         f"{change.pairs:,} pairs of images with matches"
     )
-    typer.echo(", ".join(f"{name}: {value}" for name, value in flatten(done.result.settings)))
+    typer.echo(", ".join(f"{name}: {value}" for name, value in flatten(done.result.settings or {})))
     table = Table()
     table.add_column("")
     for heading in ("before", "after"):

@@ -25,7 +25,7 @@ from nmfsync.types.features import Features
 
 WORDS = 64  # number of words of the vocabulary, at most
 
-_SAMPLES = 50_000  # largest number of descriptors that the vocabulary is learnt from
+SAMPLES = 50_000  # largest number of descriptors that the vocabulary is learnt from
 
 # Least number of these descriptors for each word, so that few features make few words. A word
 # with a single descriptor equals it, and the difference is 0.
@@ -38,7 +38,7 @@ _ITERATIONS = 20  # of k-means
 # summation, so that equal similarities compare as equal.
 _LENGTH = 4000
 
-_ROWS = 256  # images whose similarities to all others a thread holds in memory at a time
+ROWS = 256  # images whose similarities to all others a thread holds in memory at a time
 
 _BATCH = 8  # images that a thread describes before it reports progress
 
@@ -98,7 +98,7 @@ def _vocabulary(descriptors: Sequence[NDArray[np.uint8]]) -> Float32Array:
 def _sample(descriptors: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """Take descriptors (n, 128) evenly from those of all images."""
     ends = np.cumsum([len(d) for d in descriptors])
-    places = np.linspace(0, ends[-1], min(ends[-1], _SAMPLES), endpoint=False).astype(np.int64)
+    places = np.linspace(0, ends[-1], min(ends[-1], SAMPLES), endpoint=False).astype(np.int64)
     parts = np.split(places, np.searchsorted(places, ends[:-1]))
     # A place minus the end of its image is a negative index, counted from that end.
     return np.concatenate(
@@ -159,5 +159,5 @@ def _nearest(vectors: Float32Array, neighbours: int) -> IntArray:
         nearest = np.argpartition(ranks, -neighbours, axis=1)[:, -neighbours:]
         return np.column_stack([np.repeat(i, neighbours), nearest.ravel()])
 
-    pairs = np.concatenate(map_blocks(nearest_of, k, _ROWS))
+    pairs = np.concatenate(map_blocks(nearest_of, k, ROWS))
     return np.unique(np.sort(pairs, axis=1), axis=0)

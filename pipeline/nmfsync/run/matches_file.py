@@ -120,7 +120,8 @@ def synchronise_file(
         change = compare(matches, written)
         remarks = _remarks(result, written, change, folder / out.name)
         names = (path.name, out.name)
-        write_change_report(folder / report.name, names, result.settings, change, remarks, texts)
+        settings = dict(result.settings or {})
+        write_change_report(folder / report.name, names, settings, change, remarks, texts)
         if isinstance(result, MultiMatching):
             write_source_tracks(folder / tracks.name, result, result.source)
         else:

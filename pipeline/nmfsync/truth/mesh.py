@@ -17,7 +17,7 @@ from nmfsync.types.camera import Camera
 # coordinate system than the cameras.
 _MIN_COVERAGE = 0.01
 
-_RAYS_AT_ONCE = 2**18  # a limit on memory
+RAYS_AT_ONCE = 2**18  # a limit on memory
 
 
 def mesh_beside(folder: Path) -> Path | None:
@@ -116,7 +116,7 @@ def _load_mesh(path: Path, origin: FloatArray) -> tuple[FloatArray, Any]:
 def _render(camera: Camera, origin: FloatArray, corners: FloatArray, intersector: Any) -> DepthMap:
     """Render one depth map (h, w), some rows at a time; NaN where there is no surface."""
     width, height = camera.size
-    rows = max(1, _RAYS_AT_ONCE // width)
+    rows = max(1, RAYS_AT_ONCE // width)
     depth = np.empty((height, width), dtype=np.float32)
     for top in range(0, height, rows):
         block = depth[top : top + rows]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 from zipfile import BadZipFile
 
@@ -85,7 +84,7 @@ class _MatchesOfImages:
     source: Source | None = None
     # Of a result of `synchronise`: what it was made from, and with which settings.
     input_matches: "PairwiseMatches | None" = None
-    settings: Mapping[str, Any] = MappingProxyType({})
+    settings: Mapping[str, Any] | None = None
 
     @property
     def offsets(self) -> IntArray:
