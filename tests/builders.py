@@ -16,7 +16,7 @@ from PIL import Image
 from scipy import sparse
 
 from nmfsync.features.sift import extract
-from nmfsync.study.definitions import STUDIES, Contestant, Parameter
+from nmfsync.study.definitions import STUDIES, MethodVariant, Parameter
 from nmfsync.synchronisation.baselines.clear import clear as _clear
 from nmfsync.synchronisation.methods import METHODS
 from nmfsync.synthetic import generate
@@ -157,7 +157,7 @@ TINY_STUDY = replace(
     STUDIES["synthetic"],
     base={**STUDIES["synthetic"].base, "k": 6, "d": 5},
     parameters=(Parameter("sigma", "noise σ", (0.2, 0.8)), Parameter("k", "images k", (4, 6))),
-    contestants=lambda: [Contestant(name, METHODS[name]) for name in ("nmfsync", "spectral")],
+    methods=lambda: [MethodVariant(name, METHODS[name]) for name in ("nmfsync", "spectral")],
 )
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from nmfsync.errors import NmfsyncError, collected_warnings, reason_of
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.change_page import change_rows
-from nmfsync.report.page import flat
+from nmfsync.report.page import flatten
 from nmfsync.run.batch import run_scenes
 from nmfsync.run.matches_file import SynchronisedFile, synchronise_file
 from nmfsync.run.settings import Settings
@@ -408,7 +408,7 @@ def _print_change(done: SynchronisedFile) -> None:
         f"{change.images:,} images, {change.features:,} features, "
         f"{change.pairs:,} pairs of images with matches"
     )
-    typer.echo(", ".join(f"{name}: {value}" for name, value in flat(done.result.settings or {})))
+    typer.echo(", ".join(f"{name}: {value}" for name, value in flatten(done.result.settings or {})))
     table = Table()
     table.add_column("")
     for heading in ("before", "after"):

@@ -100,7 +100,7 @@ def test_reads_what_pycolmap_wrote(tmp_path, columns):
 
 
 def test_verified_matches_come_first(database):
-    with pytest.raises(NmfsyncError, match="holds no verified matches"):
+    with pytest.raises(NmfsyncError, match="contains no verified matches"):
         PairwiseMatches.from_colmap(database, verified=True)
     assert PairwiseMatches.from_colmap(database).source.table == "matches"
     set_rows(database, pair(1, 2), [(0, 1), (5, 4)], "two_view_geometries")
@@ -166,7 +166,7 @@ def test_damaged_files_are_named(database, tmp_path):
     sql(database, "UPDATE keypoints SET cols = 2, data = zeroblob(8) WHERE image_id = 2")
     fails(f"view1.jpg are damaged: {N} rows of 2 columns in 8 bytes")
     sql(database, "DELETE FROM images")
-    fails("holds no images")
+    fails("contains no images")
 
 
 def test_pending_changes_are_read_and_copied(tmp_path):
@@ -493,7 +493,7 @@ def test_a_source_that_changed_is_refused(database, tmp_path):
 def test_an_image_without_its_camera_is_refused(database, tmp_path):
     matches = PairwiseMatches.from_colmap(database)
     sql(database, "DELETE FROM cameras WHERE camera_id = 2")
-    with pytest.raises(NmfsyncError, match=r"view1\.jpg has the camera 2, which is not there"):
+    with pytest.raises(NmfsyncError, match=r"view1\.jpg has the camera 2, which does not exist"):
         matches.to_colmap(tmp_path / "out.db")
 
 

@@ -108,7 +108,7 @@ def test_names_full_of_separators(tmp_path):
 
 def test_names_that_cannot_be_told_apart(files, tmp_path):
     write_features(tmp_path / "f.h5", (5, 4, 6), ("a.jpg", "sub-c.jpg", "sub/c.jpg"))
-    with pytest.raises(NmfsyncError, match=r"cannot tell sub-c\.jpg from sub/c\.jpg"):
+    with pytest.raises(NmfsyncError, match=r"cannot distinguish sub-c\.jpg from sub/c\.jpg"):
         PairwiseMatches.from_hloc(files[0], tmp_path / "f.h5")
     write_features(tmp_path / "g.h5", (2, 2, 2, 2), ("a", "b_c", "a_b", "c"))
     write_matches(tmp_path / "m.h5", {"a_b_c": ([0, -1], None)})
@@ -169,7 +169,7 @@ def test_a_pair_in_both_orders_counts_once(files, tmp_path):
 @pytest.mark.parametrize("score", [0, -1, 1.5, np.nan])
 def test_scores_that_are_no_weights(files, score):
     write_matches(files[0], {"b.jpg/sub-c.jpg": ([2, -1, -1, -1], [score] * 4)}, mode="a")
-    with pytest.warns(NmfsyncWarning, match="every match gets 1"):
+    with pytest.warns(NmfsyncWarning, match="every match gets the weight 1"):
         matches = PairwiseMatches.from_hloc(*files)
     assert set(matches.W.data) == {1.0}
 
@@ -188,7 +188,7 @@ def test_scores_of_features_without_a_match_do_not_matter(files):
         ({"b.jpg/sub-c.jpg": ([1, -1, -1, -1], [1.0])}, "but b.jpg has 4"),
         ({"b.jpg/x.jpg": ([1, -1, -1, -1], None)}, "'b.jpg/x.jpg' is no pair of images"),
         ({"b.jpg/b.jpg": ([1, -1, -1, -1], None)}, "b.jpg has matches with itself"),
-        ({"b.jpg/sub-c.jpg": ([[1, -1, -1, -1]], None)}, "is no list of numbers"),
+        ({"b.jpg/sub-c.jpg": ([[1, -1, -1, -1]], None)}, "must be a list of whole numbers"),
     ],
 )
 def test_impossible_matches_are_named(files, pairs, message):
@@ -202,8 +202,8 @@ def test_damaged_files_are_named(files, tmp_path):
     cases = [
         (tmp_path / "absent.h5", features, "absent.h5: no such file"),
         (matches, tmp_path / "absent.h5", "absent.h5: no such file"),
-        (features, features, "holds no matches0"),
-        (matches, matches, "holds no keypoints"),
+        (features, features, "contains no matches0"),
+        (matches, matches, "contains no keypoints"),
     ]
     (tmp_path / "cut.h5").write_bytes(matches.read_bytes()[:3000])
     (tmp_path / "text.h5").write_text("hello")

@@ -30,9 +30,9 @@ def test_sequential_pairs_of_many_images_do_not_go_through_all_pairs():
 
 
 def test_numbers_of_neighbours_below_one_are_refused():
-    with pytest.raises(NmfsyncError, match="window of sequential pairs must be at least 1, not 0"):
+    with pytest.raises(NmfsyncError, match="window of sequential pairs must be at least 1, got 0"):
         sequential_pairs(5, 0)
-    with pytest.raises(NmfsyncError, match="neighbours must be at least 1, not -1"):
+    with pytest.raises(NmfsyncError, match="neighbours must be at least 1, got -1"):
         nearest_pairs(random_images(3, 3), -1)
 
 
@@ -71,12 +71,12 @@ def test_pairs_are_read(tmp_path, content, expected):
         ("a.jpg b.jpg\n\na.jpg c.jpg", ", line 3: there is no image 'c.jpg'"),
         ("c.jpg a.jpg", ", line 1: there is no image 'c.jpg'"),
         ("c.jpg d.jpg", ", line 1: there is no image 'c.jpg'"),
-        ("# a\na.jpg", ", line 2: must hold two image names, not 'a.jpg'"),
-        ("a.jpg b.jpg left/1.png", ", line 1: must hold two image names, not"),
-        ("a.jpg x y.png", ", line 1: must hold two image names, not"),  # two blanks in the name
+        ("# a\na.jpg", ", line 2: must contain two image names, got 'a.jpg'"),
+        ("a.jpg b.jpg left/1.png", ", line 1: must contain two image names, got"),
+        ("a.jpg x y.png", ", line 1: must contain two image names, got"),  # two blanks in the name
         ("a.jpg a.jpg", ", line 1: a.jpg is paired with itself"),
-        ("", ": holds no pair of images"),
-        ("# a.jpg b.jpg\n", ": holds no pair of images"),
+        ("", ": contains no pair of images"),
+        ("# a.jpg b.jpg\n", ": contains no pair of images"),
         (b"\xff\xfea\x00", ": not a text file"),
         (b"a.jpg\x00b.jpg", ": not a text file"),
     ],
@@ -124,13 +124,13 @@ def test_every_choice_makes_its_pairs(tmp_path):
     ],
 )
 def test_numbers_that_are_none_are_refused(choice):
-    with pytest.raises(NmfsyncError, match=f"pairs '{choice}': .* whole number from 1 on"):
+    with pytest.raises(NmfsyncError, match=f"pairs '{choice}': .* whole number of at least 1"):
         select_pairs(choice, random_images(3, 3), ["a", "b"])
 
 
 @pytest.mark.parametrize("choice", ["", "nearest", "sequential", "near:3", "none.txt", "x" * 300])
 def test_a_choice_that_is_none_is_refused(choice):
-    with pytest.raises(NmfsyncError, match=f"'{choice}': neither all, sequential:W or nearest:N"):
+    with pytest.raises(NmfsyncError, match=f"'{choice}': must be all, sequential:W, nearest:N or"):
         select_pairs(choice, random_images(3, 3), ["a", "b"])
 
 

@@ -157,4 +157,5 @@ def test_quality_of_reconstructed_depths_is_printed(tmp_path):
     text = Page(write_report(tmp_path / "out", scene, features, depth_quality=DEPTH_QUALITY)).text
     for figure in ("1,200", "480 (40.0 %)", "96.4 %", "92.5 %", "0.32", "1,500 features"):
         assert figure in text
-    assert "reconstructed depths" not in Page(write_report(tmp_path / "out", scene, features)).text
+    assert "plane sweep" in text
+    assert "plane sweep" not in Page(write_report(tmp_path / "out", scene, features)).text

@@ -69,7 +69,7 @@ def test_depths_are_made_from_the_images_where_there_are_no_others(made, folder,
 
 
 def test_other_matches_of_the_same_features_keep_the_depths(folder, tmp_path, monkeypatch):
-    for name in ("reconstruct_depths", "held_out_quality"):
+    for name in ("sweep_depths", "held_out_quality"):
         monkeypatch.setattr(truth, name, None)
     for change in ({"ratio": 0.9}, {"geometry": "fundamental"}, {"pairs": "sequential:2"}):
         run_scene(folder, replace(QUICK, **change), tmp_path / "out")

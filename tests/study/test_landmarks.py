@@ -161,7 +161,7 @@ def test_seed_decides_the_subset():
 
 @pytest.mark.parametrize("frames", [1, 6])
 def test_wrong_number_of_frames(frames):
-    with pytest.raises(NmfsyncError, match=f"small has 5 frames: choose 2 to 5.*not {frames}"):
+    with pytest.raises(NmfsyncError, match=f"small has 5 frames: choose 2 to 5.*got {frames}"):
         landmark_matches(small_sequence(), frames, seed=0)
 
 
@@ -217,7 +217,7 @@ def test_unknown_sequence(tmp_path):
 def test_damaged_file(tmp_path, kept):
     path = write_house(tmp_path, Wnoise=np.eye(6))
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: not the MATLAB file"):
+    with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: not the published MATLAB file"):
         load_landmarks("house", tmp_path)
 
 

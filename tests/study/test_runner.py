@@ -108,7 +108,7 @@ def test_a_method_of_ones_own_takes_part_everywhere(
 ):
     monkeypatch.setitem(METHODS, "alone", alone)
     assert "alone" in Settings().methods
-    assert "alone" in [contestant.name for contestant in STUDIES["synthetic"].contestants()]
+    assert "alone" in [variant.name for variant in STUDIES["synthetic"].methods()]
     outcome = nmfsync_command(
         "run", photographs, "--methods", "spectral,alone", "--features", 40, "--out", tmp_path
     )

@@ -98,8 +98,8 @@ def test_one_depth_map_missing_of_many(pictures):
     [
         (WALL.T, "has 2 × 3 pixels, but its image 3 × 2"),
         (np.ones((2, 3), np.int64), "values of type int64"),
-        (np.stack([WALL] * 3), "holds 3 × 2 × 3 values"),
-        (np.array([[None] * 3] * 2), "is not a depth map that can be read"),
+        (np.stack([WALL] * 3), "contains 3 × 2 × 3 values"),
+        (np.array([[None] * 3] * 2), "is no readable depth map"),
     ],
     ids=["size", "whole-numbers", "three-dimensions", "objects"],
 )

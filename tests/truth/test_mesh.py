@@ -73,7 +73,7 @@ def test_a_mesh_elsewhere(tmp_path):
     rendered.write_mesh(tmp_path / "scene.ply", shift=(100, 0, 0), steps=12)
     with pytest.raises(NmfsyncError, match="same coordinate system") as error:
         render_mesh(tmp_path / "scene.ply", rendered.scene().cameras)
-    assert "scene.ply: shows in less than 1%" in one_line(error)
+    assert "scene.ply: covers less than 1%" in one_line(error)
 
 
 @pytest.mark.usefixtures("ray_casting")
@@ -102,6 +102,6 @@ def test_a_mesh_without_the_library(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("ray_casting")
 def test_the_point_cloud_of_dino_is_no_mesh():
     cloud = real_data("middlebury/dinoSparseRing/dinoSparseRing-pmvs.ply")
-    with pytest.raises(NmfsyncError, match="holds points but no triangles") as error:
+    with pytest.raises(NmfsyncError, match="contains points but no triangles") as error:
         render_mesh(cloud, rendered.scene().cameras)
     one_line(error)

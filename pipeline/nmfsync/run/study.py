@@ -7,7 +7,8 @@ from joblib import cpu_count
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.report.study_page import write_study_report
-from nmfsync.study.definitions import STUDIES, Results
+from nmfsync.study.definitions import STUDIES
+from nmfsync.study.results import Results
 from nmfsync.study.runner import run_samples
 
 

@@ -15,7 +15,7 @@ from nmfsync.truth.depth_files import depth_maps_beside
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.truth.epipolar import check_cameras
 from nmfsync.truth.mesh import mesh_beside, render_mesh
-from nmfsync.truth.plane_sweep import reconstruct_depths
+from nmfsync.truth.plane_sweep import sweep_depths
 from nmfsync.truth.quality import DepthQuality, depth_quality, held_out_quality
 from nmfsync.truth.views import neighbouring_views
 from nmfsync.types.camera import Camera
@@ -52,10 +52,9 @@ def with_truth(
     """
     if scene.truth is not None or scene.cameras is None:
         return scene
-    cameras = scene.cameras
-    folder = scene.paths[0].parent
-    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, folder))
-    mesh = mesh_beside(folder)
+    cameras, images = scene.cameras, scene.paths[0].parent
+    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, str(images)))
+    mesh = mesh_beside(images)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
         poses = _poses(cameras)
@@ -68,9 +67,7 @@ def with_truth(
             depths = _run_depths(
                 stages,
                 key_of(code_of("truth"), stages.keys["features"], poses, _bounds(scene)),
-                lambda: reconstruct_depths(
-                    scene.images, cameras, xy, scene.bounds, progress=stages.bars
-                ),
+                lambda: sweep_depths(scene.images, cameras, xy, scene.bounds, progress=stages.bars),
             )
             truth = FeatureDepths(cameras, xy, depths)
     return replace(scene, truth=truth)
@@ -113,7 +110,7 @@ def measure_depth_quality(
     def compute() -> DepthQuality:
         if not true:
             return held_out_quality(scene.images, cameras, xy, scene.bounds, progress=stages.bars)
-        found = reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=stages.bars)
+        found = sweep_depths(scene.images, cameras, xy, scene.bounds, progress=stages.bars)
         return depth_quality(xy, found, true, cameras, neighbouring_views(cameras, scene.bounds))
 
     features_key, poses = stages.keys["features"], _poses(cameras)
