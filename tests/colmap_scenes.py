@@ -1,9 +1,12 @@
 """Small COLMAP databases, written by pycolmap itself."""
 
+import os
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+
+from nmfsync import PairwiseMatches
 
 POINTS, EXTRA = 300, 20  # features of points in space, the same in every view, and others
 
@@ -73,3 +76,15 @@ def map_images(database, folder) -> list:
     finally:
         pycolmap.logging.minloglevel = level
     return list(models.values())
+
+
+def copy_on_one_core(database: str, copy: str) -> None:
+    """Read a database and write its matches to another, with one core to use."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    try:
+        if cores:
+            os.sched_setaffinity(0, {min(cores)})
+        PairwiseMatches.from_colmap(database).to_colmap(copy)
+    finally:
+        if cores:
+            os.sched_setaffinity(0, cores)

@@ -1,20 +1,39 @@
-"""Small image folders and an in-process command line, for all tests."""
+"""Small image folders, a command line in this process, and another process, for all tests."""
 
+import multiprocessing
+import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import cv2
 import numpy as np
 import pytest
 from hypothesis import settings
 from skimage import data
+from threadpoolctl import ThreadpoolController
 
 from nmfsync.cli import main
+from nmfsync.runtime.threads import thread_count
 
 # The first call of a compiled kernel takes seconds, and so does any on a busy machine.
 settings.register_profile("without deadline", deadline=None)
 settings.load_profile("without deadline")
+
+
+BLAS = ThreadpoolController().select(user_api="blas")
+
+
+@pytest.fixture(autouse=True)
+def _linear_algebra_on_one_thread(request):
+    """Small products gain nothing by more, and wait for each other on busy cores."""
+    if request.node.get_closest_marker("benchmark"):
+        yield
+    else:
+        with BLAS.limit(limits=1):
+            yield
 
 
 @dataclass(frozen=True)
@@ -56,6 +75,50 @@ def photographs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def astronaut() -> np.ndarray:
+    """Return a grey photograph; treat as read-only."""
+    return cv2.cvtColor(data.astronaut(), cv2.COLOR_RGB2GRAY)
+
+
+@pytest.fixture
+def write_image(tmp_path):
+    """Write an array, a Pillow image or bytes under a name; return the path."""
+
+    def write(name, picture) -> Path:
+        path = tmp_path / name
+        if isinstance(picture, bytes):
+            path.write_bytes(picture)
+        elif isinstance(picture, np.ndarray):
+            cv2.imencode(path.suffix, picture)[1].tofile(path)
+        else:
+            picture.save(path)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def without_report(monkeypatch):
+    """Let runs draw no report, which takes most of their time."""
+    monkeypatch.setattr("nmfsync.run.scene.write_scene_report", lambda *arguments: None)
+
+
+@pytest.fixture(scope="session")
 def flat_image() -> np.ndarray:
     """Return a picture in which nothing can be found."""
     return np.full((80, 90), 127, np.uint8)
+
+
+@pytest.fixture(scope="session")
+def in_another_process():
+    """Call a function in another process, with other numbers of threads than here."""
+    threads = "2" if thread_count() == 1 else "1"
+    blas = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "3")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        with mock.patch.dict(os.environ, {"NUMBA_NUM_THREADS": threads, **blas}):
+            assert str(pool.submit(thread_count).result()) == threads
+
+        def call(function, *arguments, **options):
+            return pool.submit(function, *arguments, **options).result()
+
+        yield call

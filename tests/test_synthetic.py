@@ -100,13 +100,13 @@ def test_rings_of_other_seeds_are_others():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ((7, 0, 2, 0.5, 0.5), "d must be at least 1 and views between 1"),
-        ((7, 5, 0, 0.5, 0.5), "not 5 and 0 of 7"),
-        ((7, 5, 5, 0.5, 0.5), "not 5 and 5 of 7"),
-        ((6, 5, 4, 0.5, 0.5), "not 5 and 4 of 6"),
-        ((0, 5, 1, 0.5, 0.5), "views between 1"),
-        ((7, 5, 2, 1.5, 0.5), "rho and sigma must lie between 0 and 1, not 1.5 and 0.5"),
-        ((7, 5, 2, 0.5, -0.1), "rho and sigma must lie between 0 and 1"),
+        ((7, 0, 2, 0.5, 0.5), "d must be at least 1, got 0"),
+        ((7, 5, 0, 0.5, 0.5), "got 0 views of 7 images"),
+        ((7, 5, 5, 0.5, 0.5), "got 5 views of 7 images"),
+        ((6, 5, 4, 0.5, 0.5), "got 4 views of 6 images"),
+        ((0, 5, 1, 0.5, 0.5), "views must be between 1"),
+        ((7, 5, 2, 1.5, 0.5), "rho and sigma must be between 0 and 1, got 1.5 and 0.5"),
+        ((7, 5, 2, 0.5, -0.1), "rho and sigma must be between 0 and 1"),
     ],
 )
 def test_a_ring_with_parameters_out_of_range_is_an_error(bad, message):

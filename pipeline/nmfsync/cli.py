@@ -1,41 +1,29 @@
-"""The command line: nmfsync run, data, study, synchronise."""
+"""The command line: nmfsync run, data, study, synchronise. Options and printing only."""
 
 import os
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-import joblib
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning, reason_of
+from nmfsync.errors import NmfsyncError, collected_warnings, reason_of
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
-from nmfsync.evaluation.tracks import Change, compare
-from nmfsync.exchange.blocks import check_added, choose
-from nmfsync.exchange.formats import COLMAP, HLOC, NPZ, format_of, read_matches
-from nmfsync.exchange.tracks import write_source_tracks
-from nmfsync.report.change_page import change_rows, write_change_report
-from nmfsync.report.dataset_page import write_dataset_report
-from nmfsync.report.study_page import write_study_report
-from nmfsync.run.batch import _is_dataset, _run_all
-from nmfsync.run.matches_file import _remarks, _verified
+from nmfsync.report.change_page import change_rows
+from nmfsync.report.page import flatten
+from nmfsync.run.batch import run_scenes
+from nmfsync.run.matches_file import SynchronisedFile, synchronise_file
 from nmfsync.run.settings import Settings
+from nmfsync.run.study import run_study
 from nmfsync.runtime.engine import ENGINES
-from nmfsync.runtime.engine import engine as use_engine
-from nmfsync.runtime.files import check_target, put, staging
 from nmfsync.scenes import catalogue
 from nmfsync.study.definitions import STUDIES
-from nmfsync.study.runner import run_study
-from nmfsync.synchronisation.methods import METHODS, UNWEIGHTED
-from nmfsync.synchronisation.synchronise import synchronise
-from nmfsync.types.matches import MultiMatching
+from nmfsync.synchronisation.methods import METHODS
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -158,8 +146,7 @@ def run(
         float | None,
         typer.Option(
             help="Larger keeps fewer, surer matches (0 to 1): clustersync charges missing matches "
-            "more, nmfsync drops features that fit their point less than this. Otherwise 0.4, and "
-            "for nmfsync the paper's value for the data set.",
+            "more, nmfsync drops features that fit their point less than this. By default 0.4.",
             metavar="T",
         ),
     ] = None,
@@ -192,42 +179,37 @@ def run(
     settings = Settings(
         methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
         features=features,
-        siblings=siblings,
+        orientations=siblings,
         contrast=contrast,
         ratio=ratio,
         distance=distance,
         pairs=pairs,
-        verify=verify,
-        universe=_universe_size(universe),
+        geometry=verify,
+        universe_size=_universe_size(universe),
         theta=theta,
         seed=seed,
     )
-    wanted = targets or ["sample"]
-    scenes = {target: catalogue.scene_names(target) for target in wanted}
-    names = list(dict.fromkeys(name for group in scenes.values() for name in group))
-    if jobs > 1 and engine != ENGINES[0]:
-        raise NmfsyncError(f"--jobs {jobs} works with engine {ENGINES[0]} only, not with {engine}")
-    try:
-        with use_engine(engine, address):
-            done, failed = _run_all(names, settings, out, data, jobs)
-    except KeyboardInterrupt:
-        typer.echo("Interrupted; the same command continues after the last finished step", err=True)
-        raise typer.Exit(130) from None
+    with _interruptible("the same command continues after the last finished step"):
+        batch = run_scenes(
+            targets or ["sample"], settings, out, data, jobs, engine, address, progress=True
+        )
     console = Console()
-    for evaluation in done.values():
+    for evaluation in batch.evaluations.values():
         _print_scene(console, evaluation, out)
-    for target, group in scenes.items():
-        evaluations = [done[name] for name in group if name in done]
-        if _is_dataset(target) and evaluations:
-            entry = catalogue.dataset(target)
-            numbers = {
-                name: f"#{n} {name.split('/')[-1]}" for n, name in enumerate(entry.members, start=1)
-            }
-            faults = [f"{numbers.get(n, n)}: {failed[n]}" for n in group if n in failed]
-            write_dataset_report(out / target, entry.title, evaluations, numbers, faults)
-            console.print(f"All of {target}: {out / target / 'report.html'}", highlight=False)
-    if failed:
+    for target, report in batch.reports.items():
+        console.print(f"All of {target}: {report}", highlight=False)
+    if batch.failures:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _interruptible(remark: str) -> Iterator[None]:
+    """Let Ctrl-C end the program with one line."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted; {remark}", err=True)
+        raise typer.Exit(130) from None
 
 
 def _universe_size(text: str) -> int | str:
@@ -236,7 +218,7 @@ def _universe_size(text: str) -> int | str:
     try:
         return int(text)
     except ValueError:
-        raise NmfsyncError(f"--universe must be a whole number or auto, not {text!r}") from None
+        raise NmfsyncError(f"--universe must be auto or a whole number, got {text!r}") from None
 
 
 def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> None:
@@ -287,31 +269,20 @@ def study(
     ] = None,
     out: Annotated[Path, typer.Option(help="Where to write.", metavar="DIR")] = Path("outputs"),
     jobs: Annotated[
-        int, typer.Option(help="Number of processes; otherwise all cores.", metavar="N", min=1)
-    ] = joblib.cpu_count(),
+        int | None,
+        typer.Option(help="Number of processes; otherwise all cores.", metavar="N", min=1),
+    ] = None,
 ) -> None:
     """Run one of the paper's experiments again, and check its claims.
 
     Writes results.csv, figure.png, figure.pdf and report.html to OUT/studies/NAME. An
     interrupted study continues where it stopped, and more samples add to those there are.
     """
-    if name not in STUDIES:
-        raise NmfsyncError(f"unknown study {name!r}; there are {', '.join(STUDIES)}")
-    chosen = STUDIES[name]
-    if "data" in chosen.base:
-        chosen = replace(chosen, base={**chosen.base, "data": data})
-    folder = out / "studies" / name
-    try:
-        results = run_study(chosen, folder, samples, jobs)
-    except KeyboardInterrupt:
-        typer.echo(
-            "Interrupted; the same command continues after the last finished sample", err=True
-        )
-        raise typer.Exit(130) from None
-    write_study_report(folder, chosen, results)
-    for verdict in results.verdicts:
+    with _interruptible("the same command continues after the last finished sample"):
+        study = run_study(name, out, samples, data, jobs, progress=True)
+    for verdict in study.results.verdicts:
         typer.echo(verdict)
-    typer.echo(f"Report: {folder / 'report.html'}")
+    typer.echo(f"Report: {study.report}")
 
 
 @data_app.command("list")
@@ -342,7 +313,7 @@ def data_verify(
     data: Data = None,
 ) -> None:
     """Compare a local copy of a data set, file by file, with the known checksums."""
-    checks = catalogue.verify(name, data)
+    checks = catalogue.check_files(name, data)
     for check in checks:
         typer.echo(f"{check.status:8} {check.path}")
     bad = sum(check.status in ("missing", "differs") for check in checks)
@@ -357,7 +328,7 @@ def data_path() -> None:
 
 
 @app.command("synchronise")
-def synchronise_file(
+def synchronise(
     file: Annotated[
         Path,
         typer.Argument(
@@ -413,54 +384,31 @@ def synchronise_file(
     file also holds the universe feature of every feature if the method is cycle-consistent.
     Beside OUT go tracks.csv (if it is) and a report, OUT's name ending in .report.html.
     """
-    kind = format_of(file)
-    if out.suffix.lower() not in kind.endings:
-        raise NmfsyncError(f"{out}: the name must end in {kind.endings[0]}: {file} is {kind.name}")
-    tracks, report = out.with_name("tracks.csv"), out.with_name(f"{out.stem}.report.html")
-    for path in (out, tracks, report):
-        check_target(path, [file, *([features] if features else [])], force)
-    check_added(added)
-    try:
-        # Everything is made aside and put in place at the end.
-        with _warnings_as_lines() as warned, staging(out) as folder:
-            matches = read_matches(file, features, verified=False if verify else None)
-            given = _verified(matches, verify)
-            given = given.unweighted() if method in UNWEIGHTED else given
-            size = _universe_size(universe)
-            result = synchronise(given, method, size, theta, seed, progress=True)
-            written = result if kind is NPZ else choose(result, added)
-            change = compare(matches, written)
-            made = folder / out.name
-            if kind is COLMAP:
-                written.to_colmap(made, added="all")
-            elif kind is HLOC:
-                written.to_hloc(made, added="all")
-            else:
-                written.save(made)
-            remarks = _remarks(result, written, change, made)
-            texts = [str(warning.message) for warning in warned]
-            write_change_report(
-                folder / report.name, (file.name, out.name), method, change, remarks, texts
-            )
-            if isinstance(result, MultiMatching):
-                write_source_tracks(folder / tracks.name, result, result.source)
-            else:
-                tracks.unlink(missing_ok=True)  # of another method
-            for path in (tracks, report, out):
-                if (folder / path.name).exists():
-                    put(folder / path.name, path)
-    except KeyboardInterrupt:
-        typer.echo("Interrupted; nothing was written", err=True)
-        raise typer.Exit(130) from None
-    _print_change(change, remarks, out)
-    typer.echo(f"Report: {report}")
+    with _interruptible("nothing was written"), _warnings_as_lines():
+        done = synchronise_file(
+            file,
+            out,
+            features,
+            method,
+            _universe_size(universe),
+            theta,
+            seed,
+            geometry=verify,
+            added=added,
+            overwrite=force,
+            progress=True,
+        )
+    _print_change(done)
+    typer.echo(f"Report: {done.report}")
 
 
-def _print_change(change: Change, remarks: Sequence[str], out: Path) -> None:
+def _print_change(done: SynchronisedFile) -> None:
+    change = done.change
     typer.echo(
         f"{change.images:,} images, {change.features:,} features, "
         f"{change.pairs:,} pairs of images with matches"
     )
+    typer.echo(", ".join(f"{name}: {value}" for name, value in flatten(done.result.settings or {})))
     table = Table()
     table.add_column("")
     for heading in ("before", "after"):
@@ -469,18 +417,17 @@ def _print_change(change: Change, remarks: Sequence[str], out: Path) -> None:
         table.add_row(*row)
     Console().print(table)
     typer.echo(f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added")
-    for remark in remarks:
+    for remark in done.remarks:
         typer.echo(remark)
-    typer.echo(f"Wrote {out}")
+    typer.echo(f"Wrote {done.path}")
 
 
 @contextmanager
-def _warnings_as_lines() -> Iterator[list[warnings.WarningMessage]]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NmfsyncWarning)
-        yield caught
-    for warning in caught:
-        typer.echo(f"Warning: {warning.message}", err=True)
+def _warnings_as_lines() -> Iterator[None]:
+    with collected_warnings() as texts:
+        yield
+    for text in texts:
+        typer.echo(f"Warning: {text}", err=True)
 
 
 def main() -> None:

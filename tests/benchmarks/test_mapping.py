@@ -25,7 +25,6 @@ from nmfsync import (
     match,
     synchronise,
 )
-from nmfsync.exchange.blocks import to_blocks
 from nmfsync.matching.verification import verify
 from nmfsync.report.figures.style import to_png
 from nmfsync.runtime.threads import thread_count
@@ -70,7 +69,7 @@ def write_database(path, scene, features, matches):
             image = pycolmap.Image(name=scene.names[n - 1], camera_id=camera_id, image_id=n)
             database.write_image(image, True)
             database.write_keypoints(n, f.xy + np.float32(0.5))
-        for i, j, rows, _ in to_blocks(matches):
+        for i, j, rows, _ in matches.by_image_pair():
             database.write_matches(i + 1, j + 1, rows.astype(np.uint32))
 
 

@@ -21,12 +21,12 @@ from nmfsync import (
     match,
     synthetic,
 )
+from nmfsync.synchronisation.methods import resolve_universe_size
 from nmfsync.synchronisation.nmfsync import factorisation as nmf
 from nmfsync.synchronisation.nmfsync.rotation import flip_signs, successive_block_rotation
 from nmfsync.synchronisation.numerics.components import label_components
 from nmfsync.synchronisation.numerics.eigenpairs import top_eigenpairs
 from nmfsync.synchronisation.numerics.rounding import assign_to_universe
-from nmfsync.synchronisation.synchronise import resolve_universe_size
 from real_data import real_data
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.filterwarnings("ignore:universe size")]

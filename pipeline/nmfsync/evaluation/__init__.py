@@ -1,8 +1,8 @@
 """Stage 5: how good matches are, against ground truth and among themselves.
 
-Shares of correct matches (`fcm`, `precision_at`) need the truth of a scene;
-`gt_error`, `precision`, `recall` and `f_score` the true matrix of matches;
-`cycle_error` and `track_counts` the matches alone.
+`fcm` and `precision_at` need the ground truth of a scene of photographs.
+`gt_error`, `precision`, `recall` and `f_score` need the true matrix of matches.
+`cycle_error` and `track_counts` need the matches alone.
 """
 
 from nmfsync.evaluation.curves import THRESHOLDS, fcm, precision_at

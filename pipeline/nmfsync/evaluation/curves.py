@@ -1,18 +1,19 @@
-"""Shares of correct matches over the distance that counts as correct."""
-
-from typing import Any
+"""Fraction of correct matchings (FCM) and precision, as curves over an error threshold."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from nmfsync.evaluation.errors import MatchErrors
-from nmfsync.types.arrays import IntArray
+from nmfsync.types.arrays import FloatArray
 
-# Share of the largest image dimension up to which a match counts as correct.
-THRESHOLDS: NDArray[np.float64] = np.round(np.linspace(0.0, 0.05, 51), 3)
+# A match is correct at threshold t if its error is at most t, as a share of the largest image
+# dimension. From 0 to 5 % in steps of 0.1 %.
+THRESHOLDS: FloatArray = np.round(np.linspace(0.0, 0.05, 51), 3)
+
+Curves = tuple[dict[str, float], dict[str, float | None]]  # FCM and precision by threshold
 
 
-def fcm(errors: MatchErrors, sizes: Any, thresholds: Any = THRESHOLDS) -> NDArray[np.float64]:
+def fcm(errors: MatchErrors, sizes: ArrayLike, thresholds: ArrayLike = THRESHOLDS) -> FloatArray:
     """Fraction of correct matchings, relative to the number of image features.
 
     The number of matches with an error of at most t, over all ordered pairs of
@@ -24,20 +25,22 @@ def fcm(errors: MatchErrors, sizes: Any, thresholds: Any = THRESHOLDS) -> NDArra
     ----------
     errors : MatchErrors
     sizes : (k,) ints
+        Number of features m_i of every image.
     thresholds : (t,) floats
         Shares of the largest image dimension.
 
     Returns
     -------
     (t,) float64 array
+        From 0 to 1.
     """
     sizes = np.asarray(sizes)
     possible = np.minimum.outer(sizes, sizes).sum() - sizes.sum()
-    return _correct(errors, thresholds) / max(possible, 1)
+    return np.asarray(_count_correct(errors, thresholds) / max(possible, 1))
 
 
-def precision_at(errors: MatchErrors, thresholds: Any = THRESHOLDS) -> NDArray[np.float64]:
-    """Correct matches divided by those the truth can judge; NaN if there are none.
+def precision_at(errors: MatchErrors, thresholds: ArrayLike = THRESHOLDS) -> FloatArray:
+    """Return the share of correct matches among those that the truth can judge.
 
     Parameters
     ----------
@@ -48,21 +51,27 @@ def precision_at(errors: MatchErrors, thresholds: Any = THRESHOLDS) -> NDArray[n
     Returns
     -------
     (t,) float64 array
+        From 0 to 1; NaN if no match can be judged.
     """
     judged = np.isfinite(errors.error).sum()
-    return _correct(errors, thresholds) / (judged if judged else np.nan)
+    return _count_correct(errors, thresholds) / (judged if judged else np.nan)
 
 
-def _correct(errors: MatchErrors, thresholds: Any) -> NDArray[np.float64]:
-    judged = np.sort(errors.error[np.isfinite(errors.error)])
-    return np.searchsorted(judged, thresholds, side="right").astype(np.float64)
+def by_threshold(errors: MatchErrors, sizes: ArrayLike) -> Curves:
+    """Return FCM and precision as dictionaries for JSON.
 
-
-def by_threshold(errors: MatchErrors, sizes: IntArray) -> tuple[dict[str, float], dict[str, Any]]:
-    """FCM and precision by threshold, written as in "0.01"."""
+    Keys are the thresholds as text, for instance "0.01". A precision is None if
+    no match can be judged.
+    """
     names = [f"{t:g}" for t in THRESHOLDS]
-    shares, precisions = fcm(errors, sizes), precision_at(errors)
+    fractions, precisions = fcm(errors, sizes), precision_at(errors)
     return (
-        dict(zip(names, map(float, shares), strict=True)),
+        dict(zip(names, map(float, fractions), strict=True)),
         {n: None if np.isnan(v) else float(v) for n, v in zip(names, precisions, strict=True)},
     )
+
+
+def _count_correct(errors: MatchErrors, thresholds: ArrayLike) -> FloatArray:
+    """Count the matches with an error of at most each threshold: (t,) floats."""
+    judged = np.sort(errors.error[np.isfinite(errors.error)])
+    return np.searchsorted(judged, thresholds, side="right").astype(np.float64)

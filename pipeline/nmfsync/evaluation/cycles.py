@@ -1,4 +1,4 @@
-"""The cycle-error: how much cycles of matches disagree."""
+"""The cycle-error: how much direct matches disagree with those through a third image."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,19 +15,20 @@ from nmfsync.types.arrays import IntArray
 
 
 def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
-    """How much the cycles of matches disagree; 0 if they all agree.
+    """Measure how much the cycles of matches disagree; 0 if they all agree.
 
     (1/k³) Σ_{i,j,ℓ} ‖(P_iℓ)_{R,:} (P_ℓj)_{:,C} − (P_ij)_{R,C}‖_F over all triples
-    of images, R and C the features of images i and j that have a match in
-    image ℓ (the paper, Sec. 5). Weights count as 1.
+    of images. P_ij is block (i, j) of W; R and C are the features of images i
+    and j that have a match in image ℓ (the paper, Sec. 5). Weights count as 1.
 
     Parameters
     ----------
     W : sparse or dense array, shape (m, m)
         At most one match of a feature in every image.
     sizes : (k,) ints
+        Number of features of every image.
     progress : bool
-        Show a bar for what takes more than some seconds, if stderr is a terminal.
+        Show a progress bar if this takes more than some seconds and stderr is a terminal.
 
     Returns
     -------
@@ -43,21 +44,40 @@ def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     image_of = np.repeat(np.arange(k), sizes)
     partner = _partners(W, image_of, k)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    through = []
+    totals = []
     with (
         showing(progress),
-        phase(k, "Cycle error", "image") as shown,
+        phase(k, "Cycle error", "image") as progress_bar,
         ThreadPoolExecutor(joblib.cpu_count()) as pool,
     ):
         for total in pool.map(lambda ell: _disagreement(partner, offsets, ell), range(k)):
-            through.append(total)
-            shown.update()
-    return float(sum(through) / k**3)
+            totals.append(total)
+            progress_bar.update()
+    return float(sum(totals) / k**3)
+
+
+def _partners(W: Any, image_of: IntArray, k: int) -> NDArray[np.int32]:
+    """Return the match of every feature in every image: (m, k), -1 where there is none."""
+    entries = ones_of(W).tocoo()
+    place = (entries.row, image_of[entries.col])
+    partner = np.full((len(image_of), k), -1, dtype=np.int32)
+    partner[place] = entries.col
+    twice = np.flatnonzero(partner[place] != entries.col)
+    if len(twice):
+        p, image = place[0][twice[0]], place[1][twice[0]]
+        raise NmfsyncError(
+            f"feature {p} has two matches in image {image}; at most one is allowed in every image"
+        )
+    return partner
 
 
 @compiled
 def _disagreement(partner: NDArray[np.int32], offsets: IntArray, ell: int) -> float:
-    """Σ_{i,j} of the norms for one image ℓ: the square roots of how many entries differ."""
+    """Sum the norms over all i and j for one image ℓ.
+
+    The entries are 0 or 1, so a norm is the square root of the number of
+    entries that differ.
+    """
     k = len(offsets) - 1
     in_ell = partner[:, ell] >= 0
     total = 0.0
@@ -75,16 +95,3 @@ def _disagreement(partner: NDArray[np.int32], offsets: IntArray, ell: int) -> fl
                         differ[j] += (through >= 0) + (direct >= 0)
         total += np.sqrt(differ).sum()
     return total
-
-
-def _partners(W: Any, image_of: IntArray, k: int) -> NDArray[np.int32]:
-    """(m, k) table: the match of every feature in every image, -1 if it has none."""
-    entries = ones_of(W).tocoo()
-    place = (entries.row, image_of[entries.col])
-    partner = np.full((len(image_of), k), -1, dtype=np.int32)
-    partner[place] = entries.col
-    twice = np.flatnonzero(partner[place] != entries.col)
-    if len(twice):
-        p, image = place[0][twice[0]], place[1][twice[0]]
-        raise NmfsyncError(f"feature {p} has two matches in image {image}")
-    return partner

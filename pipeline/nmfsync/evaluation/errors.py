@@ -1,4 +1,4 @@
-"""The error of every match: distance from the truth, or from the epipolar line."""
+"""The error of every match: its distance from the ground truth, or from the epipolar lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,16 +17,17 @@ from nmfsync.types.truth import Truth
 
 @dataclass(frozen=True)
 class MatchErrors:
-    """Every match between two images, in both directions, with its transfer error.
+    """Every match between two images, in both directions, with its error.
 
     Attributes
     ----------
-    p, q : (n,) int arrays
-        Features, counted through all images: p in one image, q in another.
-        Both (p, q) and (q, p) are listed.
+    p, q : (n,) int64 arrays
+        The matched features, numbered through all images: p lies in an image i
+        and q in another image j. Both (p, q) and (q, p) are listed.
     error : (n,) float64 array
-        Distance in image j between the transferred p and q, as a share of the
-        larger dimension of image j. NaN where the truth cannot judge.
+        Distance in image j between q and the place to which the truth moves p,
+        as a share of the larger dimension of image j. NaN where the truth
+        cannot judge the match.
     """
 
     p: IntArray
@@ -46,28 +47,32 @@ def match_errors(
     ----------
     matches : PairwiseMatches or MultiMatching
     features : sequence of Features
-        Those of every image, in the order of the matches.
+        One item for every image.
     truth : Truth or None
         Without truth every error is NaN.
     progress : bool
-        Show a bar for what takes more than some seconds, if stderr is a terminal.
+        Show a progress bar if this takes more than some seconds and stderr is a terminal.
 
     Returns
     -------
     MatchErrors
     """
     p, q = _between_images(matches)
-    error = np.full(len(p), np.nan)
-    if truth is not None and len(p):
-        xy = np.concatenate([f.xy for f in features]).astype(np.float64)
-        pairs = _by_pair(matches.image_of, p, q)
-        with showing(progress), phase(len(pairs), "Errors", "pair") as shown:
-            for i, j, rows in pairs:
-                moved, valid = truth.transfer(i, j, xy[p[rows]])
-                pixels = np.linalg.norm(moved - xy[q[rows]], axis=1)
-                error[rows] = np.where(valid, pixels, np.nan) / max(features[j].image_size)
-                shown.update()
-    return MatchErrors(p, q, error)
+    if truth is None or not len(p):
+        return MatchErrors(p, q, np.full(len(p), np.nan))
+    pairs, offsets = list(matches.by_image_pair()), matches.offsets
+    ends, shares = [], []
+    with showing(progress), phase(len(pairs), "Errors", "pair") as progress_bar:
+        for i, j, rows, _ in pairs:
+            for a, b, (first, second) in ((i, j, rows.T), (j, i, rows.T[::-1])):
+                moved, valid = truth.transfer(a, b, features[a].xy[first].astype(np.float64))
+                pixels = np.linalg.norm(moved - features[b].xy[second], axis=1)
+                shares.append(np.where(valid, pixels, np.nan) / max(features[b].image_size))
+                ends.append((offsets[a] + first, offsets[b] + second))
+            progress_bar.update()
+    # By pair of images so far; p and q are sorted by p, then q.
+    first_ends, second_ends = (np.concatenate(side) for side in zip(*ends, strict=True))
+    return MatchErrors(p, q, np.concatenate(shares)[np.lexsort((second_ends, first_ends))])
 
 
 def epipolar_errors(
@@ -76,54 +81,55 @@ def epipolar_errors(
     cameras: Sequence[Camera],
     progress: bool = False,
 ) -> MatchErrors:
-    """Measure the distance of every match to the epipolar lines.
+    """Measure the distance of every match to its epipolar lines.
+
+    A match that is wrong along the epipolar line has a small error all the same.
 
     Parameters
     ----------
     matches : PairwiseMatches or MultiMatching
     features : sequence of Features
+        One item for every image.
     cameras : sequence of Camera
-        One an image.
+        One item for every image.
     progress : bool
-        Show a bar for what takes more than some seconds, if stderr is a terminal.
+        Show a progress bar if this takes more than some seconds and stderr is a terminal.
 
     Returns
     -------
     MatchErrors
-        A match that is wrong along the epipolar line has no error here.
+        The error is the mean distance in both images (see `epipolar_distance`),
+        as a share of the larger dimension of image j.
     """
     p, q = _between_images(matches)
     image = matches.image_of
     centres = np.array([camera.centre for camera in cameras])
-    seen = np.concatenate([rays(camera, f.xy) for camera, f in zip(cameras, features, strict=True)])
-    here = np.empty(len(p))  # the distance in the image of p
+    directions = np.concatenate(
+        [rays(camera, f.xy) for camera, f in zip(cameras, features, strict=True)]
+    )
+    distance_of_p = np.empty(len(p))  # in pixels of the image of p
     ends = np.searchsorted(p, [*matches.offsets])
-    with showing(progress), phase(len(cameras), "Epipolar distances", "image") as shown:
+    with (
+        showing(progress),
+        phase(len(cameras), "Epipolar distances", "image") as progress_bar,
+    ):
         for i, camera in enumerate(cameras):
             rows = slice(ends[i], ends[i + 1])
             baseline = centres[image[q[rows]]] - centres[i]
-            here[rows] = distance_to_lines(camera, seen[p[rows]], baseline, seen[q[rows]])
-            shown.update()
+            distance_of_p[rows] = distance_to_lines(
+                camera, directions[p[rows]], baseline, directions[q[rows]]
+            )
+            progress_bar.update()
     # Matches are sorted by p, then q, and symmetric: sorted by q, then p, they are
     # the same matches in the other direction.
-    there = here[np.argsort(q, kind="stable")]
+    distance_of_q = distance_of_p[np.argsort(q, kind="stable")]
     larger = np.array([max(f.image_size) for f in features])
-    return MatchErrors(p, q, (here + there) / 2 / larger[image[q]])
+    return MatchErrors(p, q, (distance_of_p + distance_of_q) / 2 / larger[image[q]])
 
 
 def _between_images(matches: Matches) -> tuple[IntArray, IntArray]:
-    """Return matches p, q (n,) between images, in both directions, sorted by p, then q."""
+    """Return the matches p, q (n,) between images, in both directions, sorted by p, then q."""
     p, q = matches.W.tocoo().coords
     image = matches.image_of
     between = image[p] != image[q]
     return p[between].astype(np.int64), q[between].astype(np.int64)
-
-
-def _by_pair(image: IntArray, p: IntArray, q: IntArray) -> list[tuple[int, int, NDArray[np.intp]]]:
-    """Both images, and the matches, of every ordered pair of images that has some."""
-    pair = image[p] * (image[-1] + 1) + image[q]
-    order = np.argsort(pair, kind="stable")
-    return [
-        (int(image[p[rows[0]]]), int(image[q[rows[0]]]), rows)
-        for rows in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1)
-    ]

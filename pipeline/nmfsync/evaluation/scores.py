@@ -1,4 +1,8 @@
-"""Scores of a matrix of matches against the true one."""
+"""Scores of a matrix of matches W against the true matrix W_gt.
+
+In every function W and W_gt are sparse or dense arrays of shape (m, m). Entries
+other than 0 count as ones, and the diagonal counts too, as in the paper.
+"""
 
 from typing import Any
 
@@ -7,39 +11,39 @@ from scipy import sparse
 
 
 def gt_error(W: Any, W_gt: Any) -> float:
-    """‖W − W_gt‖_F over the ones of two sparse arrays, diagonal included."""
-    found, true, common = _counts(W, W_gt)
-    return float(np.sqrt(found + true - 2 * common))
+    """Return ‖W − W_gt‖_F, the root of the number of entries in which both differ."""
+    returned, true, common = _count_ones(W, W_gt)
+    return float(np.sqrt(returned + true - 2 * common))
 
 
 def precision(W: Any, W_gt: Any) -> float:
-    """Share of the ones of W that are ones of W_gt, diagonal included."""
-    found, _, common = _counts(W, W_gt)
-    return common / found if found else float("nan")
+    """Return the share of the ones of W that are ones of W_gt; NaN if W has none."""
+    returned, _, common = _count_ones(W, W_gt)
+    return common / returned if returned else float("nan")
 
 
 def recall(W: Any, W_gt: Any) -> float:
-    """Share of the ones of W_gt that are ones of W, diagonal included."""
-    _, true, common = _counts(W, W_gt)
+    """Return the share of the ones of W_gt that are ones of W; NaN if W_gt has none."""
+    _, true, common = _count_ones(W, W_gt)
     return common / true if true else float("nan")
 
 
 def f_score(W: Any, W_gt: Any) -> float:
-    """Harmonic mean of `precision` and `recall`."""
-    found, true, common = _counts(W, W_gt)
-    return 2 * common / (found + true) if found + true else float("nan")
-
-
-def _counts(W: Any, W_gt: Any) -> tuple[int, int, int]:
-    """Return the number of ones of W, of W_gt, and of both at once."""
-    A, B = ones_of(W), ones_of(W_gt)
-    return A.nnz, B.nnz, A.multiply(B).nnz
+    """Return the harmonic mean of `precision` and `recall`; NaN if neither matrix has ones."""
+    returned, true, common = _count_ones(W, W_gt)
+    return 2 * common / (returned + true) if returned + true else float("nan")
 
 
 def ones_of(W: Any) -> sparse.csr_array:
-    """1 wherever W is not 0."""
+    """Return a copy of W (m, m) with 1.0 in place of every entry that is not 0."""
     A = sparse.csr_array(W, copy=True)
     A.sum_duplicates()
     A.eliminate_zeros()
     A.data = np.ones(len(A.data))
     return A
+
+
+def _count_ones(W: Any, W_gt: Any) -> tuple[int, int, int]:
+    """Count the ones of W, of W_gt, and the common ones."""
+    A, B = ones_of(W), ones_of(W_gt)
+    return A.nnz, B.nnz, A.multiply(B).nnz

@@ -1,8 +1,4 @@
-"""How good matches are: against ground truth, and against each other.
-
-FCM and precision are the measures for images, gt-error, recall and f-score
-those for data whose true W is known, and cycle-error needs no truth at all.
-"""
+"""The evaluation of one scene: what `evaluation.json` holds."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfsync.evaluation.curves import by_threshold
+from nmfsync.evaluation.curves import Curves, by_threshold
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
 from nmfsync.types.camera import Camera
@@ -26,23 +22,24 @@ class MethodEvaluation:
     Attributes
     ----------
     fcm, precision : dict of str to float
-        By threshold, written as in "0.01". Empty without truth; a precision
-        is None where no match could be judged.
+        Values by threshold, which is written as "0.01". Empty without truth. A
+        precision is None if no match can be judged.
     matchings : int
         Matches between different images, each counted once.
     judged : int
-        Matches (each direction counted on its own) that the truth can judge.
+        Matches that the truth can judge; each direction counts as a match.
     cycle_error : float
     cycle_consistent : bool
         True if every cycle of matches agrees.
     seconds : float
         Wall time of the method alone.
     peak_memory_mb : float
-        Memory the method had allocated at its peak, beyond its input (10⁶ bytes).
+        Memory that the method had allocated at its peak beyond its input, in
+        10⁶ bytes.
     epipolar_fcm, epipolar_precision : dict of str to float
-        As `fcm` and `precision`, by the distance to the epipolar lines of the
-        given cameras: this needs no depth, but lets pass what is wrong along
-        the line. Empty without cameras.
+        As `fcm` and `precision`, but by the distance to the epipolar lines of
+        the scene's cameras. This needs no depth, but does not detect a match
+        that is wrong along the epipolar line. Empty without cameras.
     """
 
     fcm: dict[str, float]
@@ -59,7 +56,7 @@ class MethodEvaluation:
 
 @dataclass(frozen=True)
 class SceneEvaluation:
-    """All there is to say about one scene; the content of `evaluation.json`.
+    """The figures of all methods on one scene; the content of `evaluation.json`.
 
     Attributes
     ----------
@@ -69,22 +66,22 @@ class SceneEvaluation:
     features : int
         Number m of features in all images.
     sizes : list of int
-        Features of every image.
+        Number of features of every image.
     universe_size : int
-        The d given to the methods.
+        The universe size d that the methods were run with.
     truth : str
-        What the truth comes from, or "none".
+        The kind of ground truth (`Truth.kind`), or "none".
     settings : dict
-        The settings that led here, and the versions of the libraries.
+        The settings of the run and the versions of the libraries.
     methods : dict of str to MethodEvaluation
-        "input" first, then the methods in the order they were asked for.
+        "input" first, then the methods in the order of the settings.
     warnings : list of str
         What degraded the result.
     depth_quality : dict
-        How good depths reconstructed from the images are: what they were
-        compared with (`against`), for how many features (`features`), and the
-        fields of `DepthQuality`, None where nothing could be compared. Empty
-        where the truth has no depths.
+        How good the depths of a plane sweep over the images are: what they were
+        compared with (`against`), at how many features (`features`), and the
+        fields of `DepthQuality`, which are None if nothing could be compared.
+        Empty if the truth has no depths.
     """
 
     scene: str
@@ -99,7 +96,7 @@ class SceneEvaluation:
     depth_quality: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dicts, lists, numbers and strings, ready for JSON."""
+        """Return plain dicts, lists, numbers and strings, ready for JSON."""
         return asdict(self)
 
 
@@ -119,36 +116,38 @@ def evaluate(
     ----------
     matches : PairwiseMatches or MultiMatching
     features : sequence of Features
+        One item for every image.
     truth : Truth or None
     seconds, peak_memory_mb : float
-        What the method took.
+        Time and memory of the method, see `MethodEvaluation`.
     cameras : sequence of Camera, optional
-        For the distances to epipolar lines.
+        One item for every image; needed for the distances to epipolar lines.
     errors : MatchErrors, optional
-        Those that `match_errors` finds, if they are known already.
+        The result of `match_errors`, if it is known already.
     progress : bool
-        Show a bar for what takes more than some seconds, if stderr is a terminal.
+        Show progress bars for what takes more than some seconds, if stderr is a terminal.
 
     Returns
     -------
     MethodEvaluation
     """
-    errors = errors or match_errors(matches, features, truth, progress)
+    if errors is None:
+        errors = match_errors(matches, features, truth, progress)
     disagreement = cycle_error(matches.W, matches.sizes, progress)
-    shares, precisions = by_threshold(errors, matches.sizes) if truth else ({}, {})
-    lines = None
+    by_truth: Curves = by_threshold(errors, matches.sizes) if truth else ({}, {})
+    by_lines: Curves = ({}, {})
     if cameras:
         distances = epipolar_errors(matches, features, cameras, progress)
-        lines = by_threshold(distances, matches.sizes)
+        by_lines = by_threshold(distances, matches.sizes)
     return MethodEvaluation(
-        fcm=shares,
-        precision=precisions,
+        fcm=by_truth[0],
+        precision=by_truth[1],
         matchings=len(errors.p) // 2,
         judged=int(np.isfinite(errors.error).sum()),
         cycle_error=disagreement,
         cycle_consistent=disagreement == 0.0,
         seconds=seconds,
         peak_memory_mb=peak_memory_mb,
-        epipolar_fcm=lines[0] if lines else {},
-        epipolar_precision=lines[1] if lines else {},
+        epipolar_fcm=by_lines[0],
+        epipolar_precision=by_lines[1],
     )

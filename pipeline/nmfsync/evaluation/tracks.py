@@ -1,4 +1,9 @@
-"""Tracks of matches: how many, how long, and what synchronising changed."""
+"""The tracks that matches form: how many, how long, and what synchronisation changed.
+
+A track is a connected component of the matches with at least two features and
+at most one feature of every image. A component with two features of one image
+is inconsistent: at least one of its matches is wrong.
+"""
 
 from dataclasses import dataclass
 
@@ -12,14 +17,14 @@ from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 
 @dataclass(frozen=True)
 class TrackCounts:
-    """What becomes of the m features: in a track, thrown away, or alone.
+    """How many of the m features are in a track, thrown away, or without a match.
 
     Attributes
     ----------
-    lengths : (n,) int array
-        Number of features of every consistent track with at least two.
+    lengths : (n,) int64 array
+        Number of features of every track, ascending.
     lost : int
-        Features in components that hold two features of one image.
+        Features in inconsistent components.
     alone : int
         Features without a match.
     """
@@ -30,62 +35,27 @@ class TrackCounts:
 
     @property
     def kept(self) -> int:
-        """Features in consistent tracks."""
+        """Number of features in tracks."""
         return int(self.lengths.sum())
-
-
-def track_counts(matches: Matches) -> TrackCounts:
-    """Count the tracks of a result, or those that union-find makes of pairwise matches.
-
-    Union-find joins whatever is connected. A component that then holds two
-    features of one image contradicts itself; reconstruction programs throw it
-    away as a whole.
-
-    Parameters
-    ----------
-    matches : PairwiseMatches or MultiMatching
-
-    Returns
-    -------
-    TrackCounts
-        `lost` is 0 for a cycle-consistent result.
-    """
-    if isinstance(matches, MultiMatching):
-        label = matches.universe
-    else:
-        _, label = connected_components(matches.W, directed=False)
-    k = len(matches.sizes)
-    size = np.bincount(label, minlength=1)
-    views = np.bincount(np.unique(label * np.int64(k) + matches.image_of) // k, minlength=len(size))
-    consistent = size == views
-    return TrackCounts(
-        lengths=np.sort(size[consistent & (size > 1)]),
-        lost=int(size[~consistent].sum()),
-        alone=int((size == 1).sum()),
-    )
 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of matches and tracks.
-
-    Tracks are the connected components of the matches with at least two
-    features; one that holds two features of an image is inconsistent, and does
-    not count as a track.
+    """How matches and tracks differ before and after synchronisation.
 
     Attributes
     ----------
     images, features : int
     pairs : int
-        Pairs of images that had matches.
+        Pairs of images that had matches before.
     kept, removed, added : int
         Matches that are in both, only before, only after.
     elsewhere : int
-        How many of those added are between images that had no matches.
+        Added matches between images that had no matches before.
     tracks : tuple of TrackCounts
         Before and after.
     inconsistent : tuple of int
-        Number of inconsistent tracks before and after.
+        Number of inconsistent components before and after.
     """
 
     images: int
@@ -99,42 +69,76 @@ class Change:
     inconsistent: tuple[int, int]
 
 
+def track_counts(matches: Matches) -> TrackCounts:
+    """Count the tracks of matches.
+
+    The components of pairwise matches are those that union-find makes: it joins
+    whatever is connected. Programs for structure from motion throw away an
+    inconsistent component as a whole.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+
+    Returns
+    -------
+    TrackCounts
+        `lost` is 0 for a MultiMatching.
+    """
+    features, images = _component_sizes(matches)
+    consistent = features == images
+    return TrackCounts(
+        lengths=np.sort(features[consistent & (features > 1)]),
+        lost=int(features[~consistent].sum()),
+        alone=int((features == 1).sum()),
+    )
+
+
 def compare(before: PairwiseMatches, after: Matches) -> Change:
-    """Say what became of matches and tracks.
+    """Compare matches and tracks before and after synchronisation.
 
     Parameters
     ----------
     before : PairwiseMatches
     after : PairwiseMatches or MultiMatching
-        Of the same images.
+        Matches of the same features.
 
     Returns
     -------
     Change
     """
     k, image_of = len(before.sizes), before.image_of
-    was = sparse.triu(before.W.astype(bool), k=1, format="csr")
-    now = sparse.triu(after.W.astype(bool), k=1, format="csr")
-    kept = int(was.multiply(now).nnz)
-    matched, pairs = (image_of[W.row] * k + image_of[W.col] for W in (was.tocoo(), now.tocoo()))
+    old = sparse.triu(before.W.astype(bool), k=1, format="csr")
+    new = sparse.triu(after.W.astype(bool), k=1, format="csr")
+    kept = int(old.multiply(new).nnz)
+    old_pairs, new_pairs = (
+        image_of[W.row] * k + image_of[W.col] for W in (old.tocoo(), new.tocoo())
+    )
     return Change(
         images=k,
         features=len(image_of),
-        pairs=len(np.unique(matched)),
+        pairs=len(np.unique(old_pairs)),
         kept=kept,
-        removed=was.nnz - kept,
-        added=now.nnz - kept,
-        elsewhere=int(np.isin(pairs, matched, invert=True).sum()),
+        removed=old.nnz - kept,
+        added=new.nnz - kept,
+        elsewhere=int(np.isin(new_pairs, old_pairs, invert=True).sum()),
         tracks=(track_counts(before), track_counts(after)),
-        inconsistent=(_inconsistent(before), _inconsistent(after)),
+        inconsistent=(_count_inconsistent(before), _count_inconsistent(after)),
     )
 
 
-def _inconsistent(matches: Matches) -> int:
-    """Count the components that hold two features of one image."""
+def _count_inconsistent(matches: Matches) -> int:
+    features, images = _component_sizes(matches)
+    return int((features > images).sum())
+
+
+def _component_sizes(matches: Matches) -> tuple[IntArray, IntArray]:
+    """Count the features, and the different images, of every connected component: (n,), (n,)."""
     if isinstance(matches, MultiMatching):
-        return 0
-    number, label = connected_components(matches.W, directed=False)
+        component = matches.universe
+    else:
+        _, component = connected_components(matches.W, directed=False)
     k = len(matches.sizes)
-    images = np.bincount(np.unique(label * np.int64(k) + matches.image_of) // k, minlength=number)
-    return int((np.bincount(label, minlength=number) > images).sum())
+    features = np.bincount(component, minlength=1)
+    occurring = np.unique(component * np.int64(k) + matches.image_of)
+    return features, np.bincount(occurring // k, minlength=len(features))

@@ -1,1 +1,8 @@
 """Matches of other programs, in and out: COLMAP databases, hloc's HDF5 files, `.npz`."""
+
+from nmfsync.exchange.colmap import read_colmap, write_colmap
+from nmfsync.exchange.hloc import read_hloc, write_hloc
+from nmfsync.types.matches import FILE_FORMATS, FileFormat
+
+FILE_FORMATS["colmap"] = FileFormat(read_colmap, write_colmap)
+FILE_FORMATS["hloc"] = FileFormat(read_hloc, write_hloc)

@@ -1,32 +1,21 @@
 """What all formats share: where matches come from, checks, and the way to W and back."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.types.arrays import IntArray
-from nmfsync.types.matches import Matches, PairwiseMatches
+from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches
 
 ADDED = ("none", "matched", "all")
 
 
-class Block(NamedTuple):
-    """The matches of images i and j: rows (n, 2) of their features, and weights (n,)."""
-
-    i: int
-    j: int
-    rows: IntArray
-    weights: NDArray[np.float64]
-
-
-def check_rows(path: Path, block: Block, names: Sequence[str], sizes: Sequence[int]) -> None:
+def check_rows(path: Path, pair: ImagePair, names: Sequence[str], sizes: Sequence[int]) -> None:
     """Raise NmfsyncError if a match names a feature that its image does not have."""
-    i, j, rows, _ = block
+    i, j, rows, _ = pair
     if i == j:
         raise NmfsyncError(f"{path}: {names[i]} has matches with itself")
     for column, image in enumerate((i, j)):
@@ -39,7 +28,7 @@ def check_rows(path: Path, block: Block, names: Sequence[str], sizes: Sequence[i
             )
 
 
-def to_matches(blocks: Iterable[Block], sizes: Sequence[int]) -> tuple[PairwiseMatches, str]:
+def to_matches(pairs: Iterable[ImagePair], sizes: Sequence[int]) -> tuple[PairwiseMatches, str]:
     """Gather blocks in W, dropping rows until every block is a partial permutation.
 
     Of the rows that compete for a feature the one with the largest weight
@@ -47,7 +36,7 @@ def to_matches(blocks: Iterable[Block], sizes: Sequence[int]) -> tuple[PairwiseM
 
     Parameters
     ----------
-    blocks : iterable of Block
+    pairs : iterable of ImagePair
         Any order; several of one pair of images count together.
     sizes : sequence of int, length k
 
@@ -60,7 +49,7 @@ def to_matches(blocks: Iterable[Block], sizes: Sequence[int]) -> tuple[PairwiseM
     counts = np.asarray(sizes, dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(counts)])
     m, k = int(offsets[-1]), len(counts)
-    parts = [(b.rows + offsets[[b.i, b.j]], b.weights) for b in blocks if len(b.rows)]
+    parts = [(b.rows + offsets[[b.i, b.j]], b.weights) for b in pairs if len(b.rows)]
     ends = np.concatenate([np.empty((0, 2), np.int64), *(rows for rows, _ in parts)])
     p, q = np.sort(ends, axis=1).T
     weights = np.concatenate([np.empty(0), *(w for _, w in parts)])
@@ -72,9 +61,8 @@ def to_matches(blocks: Iterable[Block], sizes: Sequence[int]) -> tuple[PairwiseM
     keep = single[
         _compatible(p[single] * k + image_of[q[single]], q[single] * k + image_of[p[single]])
     ]
-    p, q, kept_weights = p[keep], q[keep], weights[keep]
-    W = sparse.coo_array((kept_weights, (p, q)), shape=(m, m))
-    return PairwiseMatches(W + W.T, counts), _dropped(len(ends), len(single), len(keep))
+    matches = PairwiseMatches.from_entries(p[keep], q[keep], counts, weights[keep])
+    return matches, _dropped(len(ends), len(single), len(keep))
 
 
 def _compatible(a: IntArray, b: IntArray) -> IntArray:
@@ -117,10 +105,10 @@ def choose(matches: Matches, added: str) -> Matches:
     Parameters
     ----------
     matches : PairwiseMatches or MultiMatching
-        Without `given`, which says what they were made from, they stay as they are.
+        Without `input_matches`, which says what they were made from, they stay as they are.
     added : str
-        "none" keeps the matches that were given, "matched" also others between images
-        that had matches, "all" everything.
+        "none" keeps those that the input had, "matched" also others between images that
+        had matches, "all" everything.
 
     Raises
     ------
@@ -128,38 +116,22 @@ def choose(matches: Matches, added: str) -> Matches:
         If `added` is none of these.
     """
     check_added(added)
-    if added == "all" or matches.given is None:
+    if added == "all" or matches.input_matches is None:
         return matches
     W = matches.W.tocoo()
     p, q = W.coords
     k, image_of = len(matches.sizes), matches.image_of
-    was = matches.given.W.tocoo()
+    was = matches.input_matches.W.tocoo()
     if added == "none":
         m = W.shape[0]
         keep = np.isin(p.astype(np.int64) * m + q, was.row.astype(np.int64) * m + was.col)
     else:
         keep = np.isin(image_of[p] * k + image_of[q], image_of[was.row] * k + image_of[was.col])
     kept = sparse.csr_array((W.data[keep], (p[keep], q[keep])), shape=W.shape)
-    chosen = PairwiseMatches(kept, matches.sizes)
-    chosen.source, chosen.given = matches.source, matches.given
-    return chosen
+    return PairwiseMatches(kept, matches.sizes).with_origin_of(matches)
 
 
 def check_added(added: str) -> None:
     """Raise NmfsyncError if `choose` does not know such a choice."""
     if added not in ADDED:
         raise NmfsyncError(f"added matches: must be {', '.join(ADDED)}, not {added!r}")
-
-
-def to_blocks(matches: Matches) -> Iterator[Block]:
-    """Take W apart: one block for every pair of images i < j that has matches."""
-    k, image_of, offsets = len(matches.sizes), matches.image_of, matches.offsets
-    W = sparse.triu(matches.W, k=1, format="coo")
-    p, q = W.row.astype(np.int64), W.col.astype(np.int64)
-    key = image_of[p] * k + image_of[q]
-    order = np.lexsort((q, p, key))
-    for part in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
-        if len(part):
-            i, j = divmod(int(key[part[0]]), k)
-            rows = np.column_stack([p[part] - offsets[i], q[part] - offsets[j]])
-            yield Block(i, j, rows, W.data[part])

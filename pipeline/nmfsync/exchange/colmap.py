@@ -1,6 +1,6 @@
-"""COLMAP databases: read with SQLite alone, written by pycolmap.
+"""COLMAP databases: read with SQLite alone, written with pycolmap.
 
-pycolmap upgrades whatever it opens, so it gets to see copies only.
+pycolmap upgrades every database that it opens, so it only ever opens copies.
 """
 
 import sqlite3
@@ -15,33 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.blocks import Block, check_rows, choose, to_blocks, to_matches
+from nmfsync.exchange.blocks import check_rows, choose, to_matches
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import SIDE_FILES, check_target, put, staging
-from nmfsync.types.matches import Matches, PairwiseMatches, Source
+from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"SQLite format 3\0"
 
-MAX_IMAGES = 2147483647  # pair_id = MAX_IMAGES * smaller id + larger id
+MAX_IMAGES = 2147483647  # pair_id = MAX_IMAGES * smaller image id + larger image id
 
-BATCH = 100  # pairs of images: COLMAP heeds Ctrl-C between two batches
+# Pairs of images that COLMAP verifies in one batch. It reacts to Ctrl-C between batches only.
+BATCH = 100
 
-VERIFIED, RAW = "two_view_geometries", "matches"
+VERIFIED, RAW = "two_view_geometries", "matches"  # tables with verified matches and with all
 
-# The kinds of two-view geometry that say how the two cameras stand to each other.
+# The kinds of two-view geometry that contain the relative pose of the two cameras.
 _GEOMETRIES = ("CALIBRATED", "UNCALIBRATED", "PLANAR", "PANORAMIC", "PLANAR_OR_PANORAMIC")
 
 
 @dataclass(frozen=True, eq=False)
 class ColmapSource(Source):
-    """A COLMAP database.
+    """A COLMAP database that matches were read from.
 
     Attributes
     ----------
     ids : tuple of int, length k
-        The image ids there, ascending.
+        The image ids in the database, ascending.
     table : str
-        Where the matches were read: "two_view_geometries" or "matches".
+        The table that the matches were read from: "two_view_geometries" or "matches".
     """
 
     ids: tuple[int, ...]
@@ -49,16 +50,16 @@ class ColmapSource(Source):
 
     @property
     def unverified(self) -> bool:
-        """Whether nobody has verified the matches yet."""
+        """True if neither COLMAP nor `verification.verify` has verified the matches."""
         return self.table == RAW and not self.verified
 
     def xy(self) -> list[NDArray[np.float32]]:
-        """Positions in pixels as `Source.xy` says: those stored, less COLMAP's half pixel."""
+        """Positions as `Source.xy` defines them: those stored, minus COLMAP's half pixel."""
         query = (
             "SELECT keypoints.rows, cols, data FROM images LEFT JOIN keypoints USING (image_id) "
             "ORDER BY image_id"
         )
-        with _reading(self.path) as database:
+        with _open_read_only(self.path) as database:
             return [
                 np.frombuffer(data or b"", "<f4").reshape(rows or 0, cols or 2)[:, :2]
                 - np.float32(0.5)
@@ -67,12 +68,40 @@ class ColmapSource(Source):
 
 
 def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatches:
-    """Read the matches of a COLMAP database; see `PairwiseMatches.from_colmap`."""
+    """Read the matches of a COLMAP database, which is not changed.
+
+    Images are in order of image id, and an image without keypoints has 0
+    features. The `source` of the result contains names and ids.
+
+    Parameters
+    ----------
+    path : Path or str
+    verified : bool, optional
+        Read the verified matches (`two_view_geometries`) or all (`matches`).
+        None reads verified matches if the database contains any.
+
+    Returns
+    -------
+    PairwiseMatches
+        Every match has the weight 1.
+
+    Warns
+    -----
+    NmfsyncWarning
+        If rows were dropped: repeated rows, and all but the first of several
+        matches of a feature in the same image.
+
+    Raises
+    ------
+    NmfsyncError
+        If the file is missing, damaged or no COLMAP database, or if matches
+        name images or keypoints that do not exist.
+    """
     path = Path(path)
-    with _reading(path) as database:
-        ids, names, sizes = _images(database, path)
-        table = _table(database, path, verified)
-        blocks = list(_blocks(database, path, table, ids, names, sizes))
+    with _open_read_only(path) as database:
+        ids, names, sizes = _read_images(database, path)
+        table = _choose_table(database, path, verified)
+        blocks = list(_read_blocks(database, path, table, ids, names, sizes))
     matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
@@ -80,36 +109,104 @@ def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatch
     return matches
 
 
+def write_colmap(
+    matches: Matches,
+    path: Path | str,
+    verify: bool | None = None,
+    added: str = "none",
+    overwrite: bool = False,
+) -> None:
+    """Write a copy of the COLMAP database that the matches come from, with these matches in it.
+
+    Everything else is copied unchanged, and the original stays as it is. Needs
+    `pip install 'nmfsync[colmap]'`.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    path : Path or str
+    verify : bool, optional
+        Let COLMAP verify the matches, with a fixed seed, which makes the
+        two-view geometries that its mappers read. Otherwise the geometries
+        contain the matches as they are, with the relative pose of the original
+        if it has one. Without a pose they are CALIBRATED if the focal lengths of
+        both cameras are known and UNCALIBRATED if not; `mapper` accepts this,
+        `global_mapper` does not. None verifies if neither COLMAP nor
+        `verification.verify` has verified the matches.
+    added : str
+        Which of the matches that synchronisation added to write: "none",
+        "matched" (those between images that had matches before) or "all".
+    overwrite : bool
+        Replace `path` if it exists.
+
+    Raises
+    ------
+    NmfsyncError
+        If the matches do not come from a COLMAP database (`source`), the
+        database has changed since, or `path` is the database itself or exists.
+    """
+    source = matches.source
+    if not isinstance(source, ColmapSource):
+        raise NmfsyncError(
+            "these matches do not come from a COLMAP database; "
+            "to_colmap needs matches read with PairwiseMatches.from_colmap"
+        )
+    path = Path(path)
+    check_target(path, [source.path], overwrite)
+    pycolmap = optional("pycolmap", "colmap")
+    if verify is None:
+        verify = source.unverified
+    blocks = choose(matches, added).by_image_pair()
+    with staging(path) as folder:
+        copy = folder / "database.db"
+        _copy_database(source, matches.sizes.tolist(), copy)
+        try:
+            with _errors_only(pycolmap):
+                _replace_matches(pycolmap, copy, source.ids, blocks, verify)
+            _checkpoint(copy)
+        except (RuntimeError, ValueError, IndexError, TypeError, sqlite3.Error) as error:
+            raise NmfsyncError(f"{source.path}: cannot write a copy: {error}") from None
+        put(copy, path)
+
+
+def count_verified(path: Path) -> tuple[int, int]:
+    """Count the verified matches of a database, and the pairs of images that have any."""
+    with _open_read_only(path) as database:
+        query = f"SELECT coalesce(sum(rows), 0), count(*) FROM {VERIFIED} WHERE rows > 0"
+        matches, pairs = database.execute(query).fetchone()
+        return matches, pairs
+
+
 @contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database so that nothing changes, not even beside it."""
+def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a database without changing it or creating files beside it."""
     if not path.is_file():
         raise NmfsyncError(f"{path}: no such file")
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise NmfsyncError(f"{path}: not a COLMAP database")
-    # A database with pending changes must be read with its side files. Without any, SQLite
-    # need not make them, which would fail in a folder that is read only.
-    beside = (path.with_name(path.name + ending) for ending in SIDE_FILES)
-    pending = any(side.exists() and side.stat().st_size for side in beside)
+    # A database with pending changes must be read together with its side files. Without pending
+    # changes "immutable" keeps SQLite from creating them, which fails in a read-only folder.
+    side_files = (path.with_name(path.name + ending) for ending in SIDE_FILES)
+    pending = any(file.exists() and file.stat().st_size for file in side_files)
     options = "?mode=ro" if pending else "?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(path.resolve().as_uri() + options, uri=True)) as database:
             yield database
     except sqlite3.Error as error:
-        raise NmfsyncError(f"{path}: SQLite cannot read or copy it ({error})") from None
+        raise NmfsyncError(f"{path}: SQLite cannot read or copy this database ({error})") from None
 
 
-def _images(
+def _read_images(
     database: sqlite3.Connection, path: Path
 ) -> tuple[tuple[int, ...], tuple[str, ...], list[int]]:
-    """Ids, names and numbers of keypoints, in order of id."""
+    """Read ids, names and numbers of keypoints of all images, in order of id."""
     rows = database.execute(
         "SELECT image_id, name, rows, cols, length(data) FROM images "
         "LEFT JOIN keypoints USING (image_id) ORDER BY image_id"
     ).fetchall()
     if not rows:
-        raise NmfsyncError(f"{path}: holds no images")
+        raise NmfsyncError(f"{path}: contains no images")
     for _, name, n, columns, size in rows:
         if n and (columns not in (2, 4, 6) or size != 4 * n * columns):
             raise NmfsyncError(
@@ -120,80 +217,55 @@ def _images(
     return ids, names, [n or 0 for n in sizes]
 
 
-def _table(database: sqlite3.Connection, path: Path, verified: bool | None) -> str:
+def _choose_table(database: sqlite3.Connection, path: Path, verified: bool | None) -> str:
+    """Choose the table to read; None takes verified matches if there are any."""
     if verified is False:
         return RAW
     if database.execute(f"SELECT 1 FROM {VERIFIED} WHERE rows > 0 LIMIT 1").fetchone():
         return VERIFIED
     if verified:
-        raise NmfsyncError(f"{path}: holds no verified matches; read the others (verified=False)")
+        raise NmfsyncError(
+            f"{path}: contains no verified matches; read the others with verified=False"
+        )
     return RAW
 
 
-def _blocks(
+def _read_blocks(
     database: sqlite3.Connection,
     path: Path,
     table: str,
     ids: tuple[int, ...],
     names: tuple[str, ...],
     sizes: list[int],
-) -> Iterator[Block]:
-    place = {image_id: i for i, image_id in enumerate(ids)}
+) -> Iterator[ImagePair]:
+    """Read the matches of every pair of images, one pair at a time."""
+    index_of = {image_id: i for i, image_id in enumerate(ids)}
     query = f"SELECT pair_id, rows, cols, data FROM {table} WHERE rows > 0 ORDER BY pair_id"
     for pair_id, n, columns, data in database.execute(query):
         pair = divmod(pair_id, MAX_IMAGES)
         for image_id in pair:
-            if image_id not in place:
+            if image_id not in index_of:
                 raise NmfsyncError(
-                    f"{path}: matches of images {pair[0]} and {pair[1]}, "
+                    f"{path}: has matches of images {pair[0]} and {pair[1]}, "
                     f"but there is no image {image_id}"
                 )
-        i, j = (place[image_id] for image_id in pair)
+        i, j = (index_of[image_id] for image_id in pair)
         if columns != 2 or len(data or b"") != 8 * n:
             raise NmfsyncError(f"{path}: the matches of {names[i]} and {names[j]} are damaged")
-        # As signed numbers, so that a -1 is called -1.
+        # COLMAP stores unsigned numbers; read as signed ones, an error message shows -1 as -1.
         rows = np.frombuffer(data, "<i4").reshape(n, 2).astype(np.int64)
-        block = Block(i, j, rows, np.ones(n))
+        block = ImagePair(i, j, rows, np.ones(n))
         check_rows(path, block, names, sizes)
         yield block
 
 
-def write_colmap(
-    matches: Matches,
-    path: Path | str,
-    verify: bool | None = None,
-    added: str = "none",
-    overwrite: bool = False,
-) -> None:
-    """Write the database that the matches come from with these; see `PairwiseMatches.to_colmap`."""
-    source = matches.source
-    if not isinstance(source, ColmapSource):
-        raise NmfsyncError("these matches do not come from PairwiseMatches.from_colmap")
-    path = Path(path)
-    check_target(path, [source.path], overwrite)
-    pycolmap = optional("pycolmap", "colmap")
-    if verify is None:
-        verify = source.unverified
-    blocks = to_blocks(choose(matches, added))
-    with staging(path) as folder:
-        copy = folder / "database.db"
-        _copy(source, matches.sizes.tolist(), copy)
-        try:
-            with _quiet(pycolmap):
-                _replace_matches(pycolmap, copy, source.ids, blocks, verify)
-            _settle(copy)
-        except (RuntimeError, ValueError, IndexError, TypeError, sqlite3.Error) as error:
-            raise NmfsyncError(f"{source.path}: its copy cannot be written: {error}") from None
-        put(copy, path)
-
-
-def _copy(source: ColmapSource, sizes: list[int], copy: Path) -> None:
-    """Copy the database, pending changes and all, if it is still the one that was read."""
-    with _reading(source.path) as database:
-        ids, names, now = _images(database, source.path)
-        if (ids, names, now) != (source.ids, source.names, sizes):
+def _copy_database(source: ColmapSource, sizes: list[int], copy: Path) -> None:
+    """Copy the database with its pending changes, if it is still the one that was read."""
+    with _open_read_only(source.path) as database:
+        if _read_images(database, source.path) != (source.ids, source.names, sizes):
             raise NmfsyncError(
-                f"{source.path}: its images or keypoints are not those of these matches (any more)"
+                f"{source.path}: its images or keypoints are not those of these matches; "
+                "read the matches again"
             )
         _check_cameras(database, source.path)
         with closing(sqlite3.connect(copy)) as target:
@@ -207,14 +279,18 @@ def _check_cameras(database: sqlite3.Connection, path: Path) -> None:
         "(SELECT camera_id FROM cameras) LIMIT 1"
     ).fetchone()
     if orphan:
-        raise NmfsyncError(f"{path}: {orphan[0]} has the camera {orphan[1]}, which is not there")
+        raise NmfsyncError(f"{path}: {orphan[0]} has the camera {orphan[1]}, which does not exist")
 
 
 def _replace_matches(
-    pycolmap: Any, path: Path, ids: tuple[int, ...], blocks: Iterator[Block], verify: bool
+    pycolmap: Any, path: Path, ids: tuple[int, ...], blocks: Iterator[ImagePair], verify: bool
 ) -> None:
+    """Replace all matches of a database, and its two-view geometries.
+
+    With `verify` COLMAP estimates new geometries; otherwise a pair keeps its old one.
+    """
     with closing(pycolmap.Database.open(path)) as database:
-        known = {} if verify else dict(zip(*database.read_two_view_geometries(), strict=True))
+        old = {} if verify else dict(zip(*database.read_two_view_geometries(), strict=True))
         calibrated = _calibrated(database)
         with pycolmap.DatabaseTransaction(database):
             database.clear_matches()
@@ -224,41 +300,46 @@ def _replace_matches(
                 features = rows.astype(np.uint32)
                 database.write_matches(*pair, features)
                 if not verify:
-                    geometry = _geometry(pycolmap, known, pair, calibrated)
+                    geometry = _geometry(pycolmap, old, pair, calibrated)
                     geometry.inlier_matches = features
                     database.write_two_view_geometry(*pair, geometry)
     if verify:
-        options = pycolmap.TwoViewGeometryOptions()
-        options.ransac.random_seed = 0
-        batches = pycolmap.ExistingMatchedPairingOptions()
-        batches.batch_size = BATCH
-        # Not verify_matches: its file of pairs cannot hold names with spaces.
-        pycolmap.geometric_verification(
-            path, pairing_options=batches, two_view_geometry_options=options
-        )
+        _verify(pycolmap, path)
 
 
 def _calibrated(database: Any) -> set[int]:
-    """Ids of the images whose camera has a focal length that is more than a guess."""
-    known = {c.camera_id for c in database.read_all_cameras() if c.has_prior_focal_length}
-    return {image.image_id for image in database.read_all_images() if image.camera_id in known}
+    """Return the ids of the images whose camera has a known focal length, not a guessed one."""
+    cameras = {c.camera_id for c in database.read_all_cameras() if c.has_prior_focal_length}
+    return {image.image_id for image in database.read_all_images() if image.camera_id in cameras}
 
 
 def _geometry(
-    pycolmap: Any, known: dict[int, Any], pair: tuple[int, int], calibrated: set[int]
+    pycolmap: Any, old: dict[int, Any], pair: tuple[int, int], calibrated: set[int]
 ) -> Any:
-    """Take the geometry that the database has for a pair, or one that the mapper accepts."""
+    """Return the old two-view geometry of a pair, or else one that COLMAP's mapper accepts."""
     kinds = pycolmap.TwoViewGeometryConfiguration
-    geometry = known.get(MAX_IMAGES * pair[0] + pair[1])
+    geometry = old.get(MAX_IMAGES * pair[0] + pair[1])
     if geometry is None or kinds(int(geometry.config)).name not in _GEOMETRIES:
         geometry = pycolmap.TwoViewGeometry()
         geometry.config = kinds.CALIBRATED if calibrated.issuperset(pair) else kinds.UNCALIBRATED
     return geometry
 
 
+def _verify(pycolmap: Any, path: Path) -> None:
+    """Let COLMAP verify all matches of a database, with a fixed seed."""
+    options = pycolmap.TwoViewGeometryOptions()
+    options.ransac.random_seed = 0
+    batches = pycolmap.ExistingMatchedPairingOptions()
+    batches.batch_size = BATCH
+    # Not verify_matches, whose file of pairs cannot contain names with spaces.
+    pycolmap.geometric_verification(
+        path, pairing_options=batches, two_view_geometry_options=options
+    )
+
+
 @contextmanager
-def _quiet(pycolmap: Any) -> Iterator[None]:
-    """Let pycolmap say only what is an error."""
+def _errors_only(pycolmap: Any) -> Iterator[None]:
+    """Let pycolmap log errors only."""
     level = pycolmap.logging.minloglevel
     pycolmap.logging.minloglevel = 2
     try:
@@ -267,15 +348,7 @@ def _quiet(pycolmap: Any) -> Iterator[None]:
         pycolmap.logging.minloglevel = level
 
 
-def _settle(path: Path) -> None:
-    """Put everything that SQLite holds beside the database into it."""
+def _checkpoint(path: Path) -> None:
+    """Move pending changes from the side files into the database itself."""
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-def count_verified(path: Path) -> tuple[int, int]:
-    """Count the verified matches of a database, and the pairs of images that have some."""
-    with _reading(path) as database:
-        query = f"SELECT coalesce(sum(rows), 0), count(*) FROM {VERIFIED} WHERE rows > 0"
-        matches, pairs = database.execute(query).fetchone()
-        return matches, pairs

@@ -1,26 +1,50 @@
-"""Files of matches of any known format: their content decides, not their name."""
+"""Read a file of matches of any known format; its content decides the format, not its name."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.exchange import colmap, hloc
-from nmfsync.types.matches import PairwiseMatches
+from nmfsync.types.matches import Matches, PairwiseMatches
 
 
 class Format(NamedTuple):
-    """A format of matches: how its files begin, and how their names end."""
+    """A file format of matches.
+
+    Attributes
+    ----------
+    name : str
+        Its name in messages.
+    magic : bytes
+        The bytes that its files start with.
+    endings : tuple of str
+        The endings that names of its files may have, the usual one first.
+    write : callable
+        (matches, path) -> None: writes matches that were read from such a file.
+    """
 
     name: str
     magic: bytes
     endings: tuple[str, ...]
+    write: Callable[[Matches, Path], None]
 
 
-COLMAP = Format("a COLMAP database", colmap.MAGIC, (".db",))
+COLMAP = Format(
+    "a COLMAP database",
+    colmap.MAGIC,
+    (".db",),
+    lambda matches, path: matches.to_colmap(path, added="all"),
+)
 
-HLOC = Format("an HDF5 file", hloc.MAGIC, (".h5", ".hdf5"))
+HLOC = Format(
+    "an HDF5 file",
+    hloc.MAGIC,
+    (".h5", ".hdf5"),
+    lambda matches, path: matches.to_hloc(path, added="all"),
+)
 
-NPZ = Format("an .npz file", b"PK", (".npz",))
+NPZ = Format("an .npz file", b"PK", (".npz",), lambda matches, path: matches.save(path))
 
 
 def format_of(path: Path) -> Format:
@@ -29,15 +53,15 @@ def format_of(path: Path) -> Format:
     Raises
     ------
     NmfsyncError
-        If there is no such file, or it has another format.
+        If the file does not exist, or its format is none of the three.
     """
     if not path.is_file():
         raise NmfsyncError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
     with path.open("rb") as file:
         start = file.read(16)
-    for known in (COLMAP, HLOC, NPZ):
-        if start.startswith(known.magic):
-            return known
+    for kind in (COLMAP, HLOC, NPZ):
+        if start.startswith(kind.magic):
+            return kind
     raise NmfsyncError(
         f"{path}: not a matches file: neither {COLMAP.name}, nor {HLOC.name}, nor {NPZ.name}"
     )
@@ -46,21 +70,37 @@ def format_of(path: Path) -> Format:
 def read_matches(
     path: Path, features: Path | None = None, verified: bool | None = None
 ) -> PairwiseMatches:
-    """Read a file of any format; that of hloc needs its file of features, the others none.
+    """Read a file of matches of any known format.
 
-    `verified` is for a COLMAP database, see `PairwiseMatches.from_colmap`.
+    Parameters
+    ----------
+    path : Path
+    features : Path, optional
+        The file of features that matches of hloc belong to; required for these,
+        not allowed for other formats.
+    verified : bool, optional
+        For a COLMAP database, see `PairwiseMatches.from_colmap`.
+
+    Returns
+    -------
+    PairwiseMatches
 
     Raises
     ------
     NmfsyncError
-        If the file cannot be used, or `features` is missing or too much.
+        If the file cannot be used, or `features` is missing or not allowed.
     """
     kind = format_of(path)
-    if (features is not None) != (kind is HLOC):
-        need = "needs" if kind is HLOC else "needs no"
-        raise NmfsyncError(f"{path}: {kind.name} of matches {need} --features")
+    if kind is HLOC:
+        if features is None:
+            raise NmfsyncError(
+                f"{path}: {kind.name}; name the file of features that belongs to it with --features"
+            )
+        return PairwiseMatches.from_hloc(path, features)
+    if features is not None:
+        raise NmfsyncError(
+            f"{path}: {kind.name}; --features is for HDF5 files of hloc only, leave it out"
+        )
     if kind is COLMAP:
         return PairwiseMatches.from_colmap(path, verified)
-    if features is not None:
-        return PairwiseMatches.from_hloc(path, features)
     return PairwiseMatches.load(path)

@@ -1,39 +1,18 @@
-"""Tracks as a table, `tracks.csv`."""
+"""Tracks as a table: `tracks.csv`."""
 
 import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.runtime.files import atomic_write
+from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import MultiMatching, Source
 
 
-def write_source_tracks(path: Path, result: MultiMatching, source: Source | None) -> None:
-    """Write tracks as `write_tracks` does, with names and positions from where the matches were.
-
-    The centre of the top-left pixel is at (0, 0), so that COLMAP's positions
-    are half a pixel larger.
-
-    Parameters
-    ----------
-    path : Path
-    result : MultiMatching
-    source : Source or None
-        None leaves images with a number, from 0, and positions with NaN.
-    """
-    if source is None:
-        names = tuple(map(str, range(len(result.sizes))))
-        xy = [np.full((n, 2), np.nan, np.float32) for n in result.sizes]
-    else:
-        names, xy = source.names, source.xy()
-    write_tracks(path, result, names, xy)
-
-
 def write_tracks(
-    path: Path | str, result: MultiMatching, names: Sequence[str], xy: Sequence[NDArray]
+    path: Path | str, result: MultiMatching, names: Sequence[str], xy: Sequence[AnyArray]
 ) -> None:
     """Write tracks to a CSV file: one row for every feature of every track.
 
@@ -42,10 +21,10 @@ def write_tracks(
     path : Path or str
     result : MultiMatching
     names : sequence of str
-        Those of the images.
-    xy : sequence of (n, 2) arrays
-        Positions of the features of every image in pixels, the centre of the
-        top-left pixel at (0, 0).
+        Names of the images.
+    xy : sequence of (n_i, 2) arrays
+        Positions of the features of every image in pixels; the centre of the
+        top-left pixel is (0, 0).
     """
     with (
         atomic_write(path) as temporary,
@@ -57,3 +36,25 @@ def write_tracks(
             for image, feature in track.tolist():
                 x, y = xy[image][feature]
                 table.writerow([number, names[image], feature, f"{x:.3f}", f"{y:.3f}"])
+
+
+def write_source_tracks(path: Path, result: MultiMatching, source: Source | None) -> None:
+    """Write tracks as `write_tracks` does, with the names and positions of a source of matches.
+
+    The centre of the top-left pixel is (0, 0), so COLMAP's own positions are
+    half a pixel larger.
+
+    Parameters
+    ----------
+    path : Path
+    result : MultiMatching
+    source : Source or None
+        Without a source, images are named by their number, from 0, and
+        positions are NaN.
+    """
+    if source is None:
+        names = tuple(map(str, range(len(result.sizes))))
+        xy = [np.full((n, 2), np.nan, np.float32) for n in result.sizes]
+    else:
+        names, xy = source.names, source.xy()
+    write_tracks(path, result, names, xy)

@@ -1,4 +1,4 @@
-"""SIFT features of images (Lowe 2004), detected with OpenCV."""
+"""SIFT features of many images, on the engine, kept in a cache."""
 
 import warnings
 from collections.abc import Sequence
@@ -8,36 +8,47 @@ from typing import Any
 import numpy as np
 
 from nmfsync.errors import NmfsyncWarning
-from nmfsync.features.sift import CONTRAST, MAX_PIXELS, Image, extract_with_faults, name_of
-from nmfsync.runtime.cache import digest, load, made_by, save
-from nmfsync.runtime.engine import stream
+from nmfsync.features.sift import (
+    CONTRAST,
+    MAX_PIXELS,
+    Image,
+    check_options,
+    extract_with_faults,
+    name_of,
+)
+from nmfsync.runtime.cache import Arrays, ImageCache, code_of, key_of
 from nmfsync.runtime.files import sha256_of
-from nmfsync.runtime.progress import bar
+from nmfsync.runtime.tasks import cached_tasks
 from nmfsync.scenes.images import image_size
 from nmfsync.types.features import Features, pack_features, unpack_features
+
+_Found = tuple[Features, list[str]]  # with what degraded them
 
 
 def extract_all(
     images: Sequence[Image],
-    limit: int = 200,
-    siblings: bool = False,
+    features: int = 200,
+    orientations: bool = False,
     contrast: float = CONTRAST,
     max_pixels: int = MAX_PIXELS,
     progress: bool = True,
     *,
     cache: Path | None = None,
+    digests: Sequence[str] | None = None,
 ) -> list[Features]:
-    """`extract` for many images, a few at a time, on the engine (see `engine.engine`).
+    """`extract` for many images, a few at a time, on the engine (see `runtime.engine`).
 
     Parameters
     ----------
     images : sequence of paths or arrays
-    limit, siblings, contrast, max_pixels
+    features, orientations, contrast, max_pixels
         As in `extract`.
     progress : bool
         Show a progress bar if stderr is a terminal.
     cache : Path, optional
         Folder that keeps the features of every image. Only what is not there is computed.
+    digests : sequence of str, optional
+        SHA-256 of every image file, if they are known already; for the cache.
 
     Returns
     -------
@@ -54,50 +65,57 @@ def extract_all(
     NmfsyncError
         If an image cannot be read. Headers are looked at before any work starts.
     """
+    options = (features, orientations, contrast, max_pixels)
+    check_options(*options)
     for image in images:
         if not isinstance(image, np.ndarray):
             image_size(image)
-    options = (limit, siblings, contrast, max_pixels)
-    files = _files(images, options, cache)
-    found = {n: stored for n, file in enumerate(files) if (stored := _stored(file))}
-    missing = [n for n in range(len(images)) if n not in found]
-    results = stream(_extract_task, (((images[n], *options),) for n in missing))
-    known = len(images) - len(missing)
-    with bar(len(images), "Features", "image", progress, known) as shown:
-        for n, result in zip(missing, results, strict=True):
-            found[n] = result
-            _store(files[n], *result)
-            shown.update()
-    names: dict[str, list[str]] = {}
-    for n, image in enumerate(images):
-        for fault in found[n][1]:
-            names.setdefault(fault, []).append(name_of(image))
-    for fault, where in names.items():
-        more = f" and {len(where) - 3} more" if len(where) > 3 else ""
-        warnings.warn(f"{', '.join(where[:3])}{more}: {fault}", NmfsyncWarning, stacklevel=2)
+    store = None
+    if cache:
+        keys = [
+            key_of(code_of("features", "scenes"), options, content)
+            for content in digests or map(_content, images)
+        ]
+        store = ImageCache(cache, keys, _pack, _unpack)
+    found: dict[int, _Found] = {}
+    for numbers, results in cached_tasks(
+        _extract_task,
+        len(images),
+        lambda missing: np.split(missing, range(1, len(missing))) if len(missing) else [],
+        lambda batch: (images[batch[0]], *options),
+        store,
+        "Features",
+        "image",
+        progress,
+    ):
+        found.update(zip(numbers.tolist(), results, strict=True))
+    _warn([(name_of(image), found[n][1]) for n, image in enumerate(images)])
     return [found[n][0] for n in range(len(images))]
 
 
-def _files(images: Sequence[Image], options: tuple, cache: Path | None) -> list[Path | None]:
-    """Where the cache keeps the features of every image."""
-    if cache is None:
-        return [None] * len(images)
-    code = made_by()
-    contents = (i if isinstance(i, np.ndarray) else sha256_of(Path(i)) for i in images)
-    return [cache / f"{digest(code, options, content).hex()}.npz" for content in contents]
+def _extract_task(arguments: tuple[Any, ...]) -> list[_Found]:
+    return [extract_with_faults(*arguments)]
 
 
-def _stored(file: Path | None) -> tuple[Features, list[str]] | None:
-    arrays = load(file) if file else None
-    if arrays is None:
-        return None
+def _content(image: Image) -> Any:
+    return image if isinstance(image, np.ndarray) else sha256_of(Path(image))
+
+
+def _pack(found: _Found) -> Arrays:
+    features, faults = found
+    return {"faults": np.array(faults, dtype=str), **pack_features([features])}
+
+
+def _unpack(arrays: Arrays) -> _Found:
     return unpack_features(arrays)[0], arrays["faults"].tolist()
 
 
-def _store(file: Path | None, features: Features, faults: list[str]) -> None:
-    if file:
-        save(file, {"faults": np.array(faults, dtype=str), **pack_features([features])})
-
-
-def _extract_task(arguments: tuple[Any, ...]) -> tuple[Features, list[str]]:
-    return extract_with_faults(*arguments)
+def _warn(faults: Sequence[tuple[str, list[str]]]) -> None:
+    """Warn once of each fault, with the names of up to three images that have it."""
+    names: dict[str, list[str]] = {}
+    for name, own in faults:
+        for fault in own:
+            names.setdefault(fault, []).append(name)
+    for fault, where in names.items():
+        more = f" and {len(where) - 3} more" if len(where) > 3 else ""
+        warnings.warn(f"{', '.join(where[:3])}{more}: {fault}", NmfsyncWarning, stacklevel=3)

@@ -17,8 +17,8 @@ Image = NDArray[np.uint8] | Path | str
 # space in floating point): 1.9 GB at this many pixels.
 MAX_PIXELS = 8_000_000
 
-# OpenCV doubles the image so that pixel x comes to lie at 2x + 1/2, but halves
-# positions as if it lay at 2x (opencv/opencv#23123): all are 1/4 pixel too large.
+# OpenCV doubles the image, which moves pixel x to 2x + 1/2, but halves positions as
+# if x were at 2x (opencv/opencv#23123). So all positions are 1/4 pixel too large.
 _OPENCV_SHIFT = 0.25
 
 CONTRAST = 0.04  # OpenCV's contrast threshold
@@ -30,35 +30,34 @@ _REDUCED = "more than {:g} million pixels, so SIFT saw the image reduced"
 
 def extract(
     image: Image,
-    limit: int = 200,
-    siblings: bool = False,
+    features: int = 200,
+    orientations: bool = False,
     contrast: float = CONTRAST,
     max_pixels: int = MAX_PIXELS,
 ) -> Features:
     """Detect and describe the SIFT features of one image.
 
-    Features are ranked by response, ties by y, x and scale; the first `limit`
-    stay. SIFT describes a position once for every dominant orientation. These
-    siblings have equal responses, and two of them in one image would compete
-    for one match, so by default one stays: the one that follows the largest
-    gap between orientations, a choice that turns with the image.
+    Features are ranked by response, ties by y, x and scale; the first
+    `features` are kept. SIFT describes a position once for every dominant
+    orientation. These features have equal responses, and two of them in one image
+    would compete for one match, so by default only one of them is kept: the one
+    after the largest gap between the orientations. This choice rotates with the image.
 
-    Positions are OpenCV's less its constant shift of 1/4 pixel, which keeps
-    OpenCV's usual features; its other remedy, `enable_precise_upscale`, finds
-    different ones.
+    Positions are OpenCV's minus its constant shift of 1/4 pixel. OpenCV's own
+    remedy, `enable_precise_upscale`, would find different features.
 
     Parameters
     ----------
     image : path, (h, w) uint8 array of grey or (h, w, 3) uint8 array of RGB
-    limit : int
+    features : int
         At most this many features; fewer where SIFT finds fewer.
-    siblings : bool
+    orientations : bool
         Keep all orientations of a position, each as a feature of its own.
     contrast : float
         SIFT's contrast threshold: a lower one finds more, weaker features.
     max_pixels : int
-        A larger image is reduced by averaging before SIFT sees it. Positions
-        and scales are those of the full image all the same.
+        A larger image is reduced before the detection. Positions and scales
+        are in pixels of the full image all the same.
 
     Returns
     -------
@@ -74,32 +73,43 @@ def extract(
     NmfsyncError
         If the image cannot be read.
     """
-    features, faults = extract_with_faults(image, limit, siblings, contrast, max_pixels)
+    check_options(features, orientations, contrast, max_pixels)
+    found, faults = extract_with_faults(image, features, orientations, contrast, max_pixels)
     for fault in faults:
         warnings.warn(f"{name_of(image)}: {fault}", NmfsyncWarning, stacklevel=2)
-    return features
+    return found
 
 
 def name_of(image: Image) -> str:
-    """Name of an image in messages."""
+    """Return the name of an image in messages."""
     return "image" if isinstance(image, np.ndarray) else str(image)
 
 
-def extract_with_faults(
-    image: Image, limit: int, siblings: bool, contrast: float, max_pixels: int
-) -> tuple[Features, list[str]]:
-    """Extract the features, and say what degraded them."""
+def check_options(
+    features: int, orientations: bool, contrast: float, max_pixels: int = MAX_PIXELS
+) -> None:
+    """Raise NmfsyncError if an option of `extract` is out of range."""
+    if features < 1:
+        raise NmfsyncError(f"number of features must be at least 1, got {features}")
+    if not isinstance(orientations, bool):
+        raise NmfsyncError(f"orientations must be True or False, got {orientations!r}")
     if not 0 <= contrast < 1:
-        raise NmfsyncError(f"the contrast threshold must lie between 0 and 1, not {contrast}")
-    if limit < 1 or max_pixels < 1:
-        raise NmfsyncError("the limits on features and on pixels must be at least 1")
+        raise NmfsyncError(f"contrast must be at least 0 and less than 1, got {contrast}")
+    if max_pixels < 1:
+        raise NmfsyncError(f"number of pixels must be at least 1, got {max_pixels}")
+
+
+def extract_with_faults(
+    image: Image, limit: int, orientations: bool, contrast: float, max_pixels: int
+) -> tuple[Features, list[str]]:
+    """Extract at most `limit` features as `extract` does, but return the texts of warnings."""
     full = _gray(image)
     height, width = full.shape
     pixels = _reduce(full, max_pixels)
     faults = [] if pixels is full else [_REDUCED.format(max_pixels / 1e6)]
     table, descriptors = _detect(pixels, contrast, name_of(image))
-    kept, positions = _choose(table, siblings)
-    kept = kept[:limit]
+    ranked, positions = _rank(table, orientations)
+    kept = ranked[:limit]
     if not len(kept):
         faults.append(_NO_FEATURES)
     factor = np.array([width / pixels.shape[1], height / pixels.shape[0]])
@@ -116,21 +126,23 @@ def extract_with_faults(
 
 
 def _gray(image: Image) -> NDArray[np.uint8]:
+    """Read or convert an image: (h, w) grey levels."""
     if not isinstance(image, np.ndarray):
         return read_gray(image)
     if image.dtype != np.uint8 or not (image.ndim == 2 or image.shape[2:] == (3,)):
         raise NmfsyncError(
-            f"image: must be a (h, w) or (h, w, 3) uint8 array, not {image.shape} {image.dtype}"
+            f"image: must be a (h, w) or (h, w, 3) uint8 array, got {image.shape} {image.dtype}"
         )
     if 0 in image.shape:
         raise NmfsyncError("image: has no pixels")
-    image = np.ascontiguousarray(image)  # OpenCV refuses mirrored views
+    image = np.ascontiguousarray(image)  # OpenCV rejects negative strides
     if image.ndim == 2:
         return image
     return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), dtype=np.uint8)
 
 
 def _reduce(pixels: NDArray[np.uint8], max_pixels: int) -> NDArray[np.uint8]:
+    """Shrink an image that is too large, by averaging; return any other one unchanged."""
     factor = np.sqrt(max_pixels / pixels.size)
     if factor >= 1:
         return pixels
@@ -142,16 +154,16 @@ def _reduce(pixels: NDArray[np.uint8], max_pixels: int) -> NDArray[np.uint8]:
 def _detect(
     pixels: NDArray[np.uint8], contrast: float, name: str
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
-    """All of SIFT's keypoints: rows (x, y, scale, orientation, response); descriptors."""
+    """Detect all keypoints: rows (x, y, scale, orientation, response); and their descriptors."""
     try:
-        # Without nfeatures: OpenCV's own limit lets ties through and counts siblings.
-        found, descriptors = cv2.SIFT.create(contrastThreshold=contrast).detectAndCompute(
+        # Not with nfeatures: OpenCV's own limit keeps ties and counts every orientation.
+        keypoints, descriptors = cv2.SIFT.create(contrastThreshold=contrast).detectAndCompute(
             pixels, None
         )
     except cv2.error as error:
         reason = " ".join(str(error).split())
         raise NmfsyncError(f"{name}: SIFT failed ({reason}); reduce the image") from None
-    rows = [(*point.pt, point.size, point.angle, point.response) for point in found]
+    rows = [(*point.pt, point.size, point.angle, point.response) for point in keypoints]
     table = np.array(rows, dtype=np.float64).reshape(-1, 5)
     table[:, :2] -= _OPENCV_SHIFT
     if descriptors is None:
@@ -159,18 +171,24 @@ def _detect(
     return table, descriptors.astype(np.uint8)
 
 
-def _choose(table: NDArray[np.float64], siblings: bool) -> tuple[NDArray[np.intp], int]:
-    """Rank the rows, one for every position unless siblings stay; number of positions."""
+def _rank(table: NDArray[np.float64], orientations: bool) -> tuple[NDArray[np.intp], int]:
+    """Rank the rows of `_detect`, and count the different positions.
+
+    Only one row of every position is returned, unless `orientations` keeps all.
+    """
     x, y, scale, angle, response = table.T
     _, position = np.unique(table[:, :2], axis=0, return_inverse=True)
     gap = _gap_before(position, angle)
     ranked = np.lexsort((angle, -gap, scale, x, y, -response))
     _, first = np.unique(position[ranked], return_index=True)
-    return (ranked if siblings else ranked[np.sort(first)]), len(first)
+    return (ranked if orientations else ranked[np.sort(first)]), len(first)
 
 
 def _gap_before(position: NDArray[np.intp], angle: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Degrees from the previous orientation at the same position, all the way round."""
+    """Return the degrees (n,) from the previous orientation at the same position.
+
+    Before the first orientation of a position comes its last, a turn earlier.
+    """
     order = np.lexsort((angle, position))
     starts = np.flatnonzero(np.diff(position[order], prepend=-1))
     ends = np.append(starts, len(order))[1:] - 1

@@ -1,20 +1,17 @@
 """Matches between the features of pairs of images: mutual nearest neighbours."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.matching.nearest import mutual_nearest, prepare
 from nmfsync.matching.pairs import all_pairs
-from nmfsync.runtime.cache import PairCache, digest, made_by
-from nmfsync.runtime.engine import stream
-from nmfsync.runtime.progress import bar
+from nmfsync.runtime.cache import PairCache, code_of, digest
+from nmfsync.runtime.tasks import cached_tasks
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.features import Features
 from nmfsync.types.matches import PairwiseMatches
@@ -23,9 +20,9 @@ LEAST_WEIGHT = 0.01  # of a match: nearest and second nearest are equally far
 
 # Images are taken in blocks of about so many features, and pairs in tasks of about so
 # many distances: enough work to be worth the sending of two blocks (1 MB each).
-_BLOCK = 2**13
+BLOCK = 2**13
 
-_TASK = 2**26
+TASK = 2**26
 
 Descriptors = NDArray[np.uint8]
 
@@ -94,10 +91,7 @@ def match(
         If `ratio` lies outside (0, 1], `distance` is negative, `pairs` are not
         pairs of images, or there is no image.
     """
-    if ratio is not None and not 0 < ratio <= 1:
-        raise NmfsyncError(f"ratio must be greater than 0 and at most 1, not {ratio}")
-    if distance is not None and not distance >= 0:
-        raise NmfsyncError(f"the largest distance must not be negative, as {distance} is")
+    check_limits(ratio, distance)
     sizes = np.array([len(f) for f in features], dtype=np.int64)
     pairs = all_pairs(len(features)) if pairs is None else _check_pairs(pairs, len(features))
     pairs = pairs[(sizes[pairs] > 0).all(axis=1)]
@@ -112,17 +106,17 @@ def match(
             kept &= first <= distance**2
         weights = np.maximum(1 - r[kept] ** 4, LEAST_WEIGHT) if weighted else np.ones(kept.sum())
         parts.append(((start[:, 0] + p)[kept], (start[:, 1] + q)[kept], weights))
-    return PairwiseMatches(_matrix(parts, offsets[-1]), sizes)
-
-
-def _matrix(parts: Sequence[tuple[IntArray, IntArray, NDArray]], m: int) -> sparse.csr_array:
-    """Symmetric W (m, m) with unit diagonal from rows, columns and weights of matches."""
     nothing = [np.empty(0, np.int64)] * 2 + [np.empty(0)]
-    rows, columns, weights = (np.concatenate(part) for part in zip(nothing, *parts, strict=True))
-    diagonal = np.arange(m)
-    values = np.concatenate([weights, weights, np.ones(m)])
-    at = [np.concatenate([a, b, diagonal]) for a, b in ((rows, columns), (columns, rows))]
-    return sparse.csr_array((values, at), shape=(m, m))
+    p, q, weights = (np.concatenate(part) for part in zip(nothing, *parts, strict=True))
+    return PairwiseMatches.from_entries(p, q, sizes, weights)
+
+
+def check_limits(ratio: float | None, distance: float | None) -> None:
+    """Raise NmfsyncError if a limit of `match` is out of range."""
+    if ratio is not None and not 0 < ratio <= 1:
+        raise NmfsyncError(f"ratio must be greater than 0 and at most 1, got {ratio}")
+    if distance is not None and not distance >= 0:
+        raise NmfsyncError(f"distance must not be negative, got {distance}")
 
 
 def _check_pairs(pairs: IntArray, k: int) -> IntArray:
@@ -151,7 +145,7 @@ def match_pairs(
     pairs: IntArray,
     cache: Path | None = None,
     progress: bool = True,
-) -> Iterator[tuple[IntArray, list[Found]]]:
+) -> Iterator[tuple[IntArray, Sequence[Found]]]:
     """Find the mutual nearest neighbours of pairs of images.
 
     Parameters
@@ -167,70 +161,46 @@ def match_pairs(
     ------
     numbers : (c,) int array
         Some pairs, as rows of `pairs`; every one comes once.
-    found : list of (n, 4) int32 arrays
+    found : sequence of (n, 4) int32 arrays
         For each of them: left feature, right feature, squared distance and that
         to the second nearest, see `nearest.mutual_nearest`.
     """
-    code = made_by()
-    store = PairCache(cache, [digest(code, d) for d in descriptors]) if cache else None
     sizes = np.array([len(d) for d in descriptors], dtype=np.int64)
-    block = (np.cumsum(sizes) - 1) // _BLOCK
-    missing = np.ones(len(pairs), bool)
-    for numbers, found in _known(store, pairs):
-        missing[numbers] = False
-        yield numbers, found
-    tasks = _tasks(pairs, np.flatnonzero(missing), block, sizes)
-    with (
-        threadpool_limits(1, "blas"),  # where BLAS makes the products: one task a thread
-        bar(len(pairs), "Matching", "pair", progress, int((~missing).sum())) as shown,
-        closing(
-            stream(_match_task, ((_arguments(pairs[t], descriptors),) for t in tasks))
-        ) as results,
-    ):
-        try:
-            at = 0
-            for task, found in zip(tasks, results, strict=True):
-                if store:
-                    if at != (at := block[pairs[task[0], 0]]):
-                        store.flush()
-                    for (i, j), matched in zip(pairs[task].tolist(), found, strict=True):
-                        store.hold(i, j, matched)
-                shown.update(len(task))
-                yield task, found
-        finally:
-            if store:
-                store.flush()
+    store = None
+    if cache:
+        code = code_of("matching")
+        store = PairCache(cache, [digest(code, d) for d in descriptors], pairs)
+    with threadpool_limits(1, "blas"):  # where BLAS makes the products: one task a thread
+        yield from cached_tasks(
+            _match_task,
+            len(pairs),
+            lambda missing: _batches(pairs, missing, sizes),
+            lambda numbers: _argument(pairs[numbers], descriptors),
+            store,
+            "Matching",
+            "pair",
+            progress,
+        )
 
 
-def _known(store: PairCache | None, pairs: IntArray) -> Iterator[tuple[IntArray, list[Found]]]:
-    """Yield the pairs that the cache knows, image by image."""
-    if store is None or not len(pairs):
-        return
-    order = np.argsort(pairs[:, 0], kind="stable")
-    for numbers in np.split(order, np.flatnonzero(np.diff(pairs[order, 0])) + 1):
-        row = store.get(pairs[numbers[0], 0], pairs[numbers, 1].tolist())
-        found = [matched for matched in row if matched is not None]
-        if found:
-            yield numbers[[matched is not None for matched in row]], found
+def _batches(pairs: IntArray, missing: IntArray, sizes: IntArray) -> list[IntArray]:
+    """Divide the missing pairs into batches: numbers of pairs.
 
-
-def _tasks(pairs: IntArray, missing: IntArray, block: IntArray, sizes: IntArray) -> list[IntArray]:
-    """Cut the missing pairs into tasks: numbers of pairs.
-
-    Pairs of a block of images with another follow each other, so that a task
-    needs few images, and so do all tasks of a left block, so that its images
+    Pairs of a block of images with another follow each other, so that a batch
+    needs few images, and so do all batches of a left block, so that its images
     are finished before others begin.
     """
     if not len(missing):
         return []
+    block = (np.cumsum(sizes) - 1) // BLOCK
     i, j = pairs[missing].T
     order = np.lexsort((j, i, block[j], block[i]))
-    work = np.cumsum((sizes[i] * sizes[j])[order]) // _TASK
+    work = np.cumsum((sizes[i] * sizes[j])[order]) // TASK
     cuts = np.flatnonzero(np.diff(block[i[order]]) | np.diff(work)) + 1
     return np.split(missing[order], cuts)
 
 
-def _arguments(
+def _argument(
     pairs: IntArray, descriptors: Sequence[Descriptors]
 ) -> tuple[tuple[Descriptors, ...], tuple[Descriptors, ...], IntArray]:
     """Descriptors of the left and of the right images of pairs, and the pairs among these."""

@@ -47,36 +47,36 @@ _INTS, _FLOATS = ir.VectorType(_INT, LANES), ir.VectorType(_FLOAT, LANES)
 _REGISTER = WORD * LANES  # bytes
 
 
-def _at(builder, address, offset, kind):  # type: ignore[no-untyped-def]
+def _at(builder, address, offset, kind):
     """Pointer to what lies some bytes behind an address."""
     return builder.inttoptr(
         builder.add(address, ir.Constant(address.type, offset)), kind.as_pointer()
     )
 
 
-def _load(builder, address, offset, kind):  # type: ignore[no-untyped-def]
+def _load(builder, address, offset, kind):
     return builder.load(_at(builder, address, offset, kind), align=4)
 
 
-def _store(builder, value, address, offset):  # type: ignore[no-untyped-def]
+def _store(builder, value, address, offset):
     builder.store(value, _at(builder, address, offset, value.type), align=4)
 
 
-def _everywhere(builder, number, kind):  # type: ignore[no-untyped-def]
+def _everywhere(builder, number, kind):
     """Vector with the same number in every lane."""
     lone = builder.insert_element(ir.Constant(kind, ir.Undefined), number, _INT(0))
     return builder.shuffle_vector(lone, lone, ir.Constant(_INTS, [0] * LANES))
 
 
 @intrinsic
-def multiply(typing, rows, columns, tile):  # type: ignore[no-untyped-def]
+def multiply(typing, rows, columns, tile):
     """Put the products of 8 rows and 48 columns into a tile; all are addresses.
 
     The 24 sums stay in registers while the four bytes of every row and column
     are multiplied, then the next four.
     """
 
-    def generate(context, builder, signature, addresses):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, addresses):
         row, column, out = addresses
         vpdpbusd = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(_INTS, [_INTS] * 3), "llvm.x86.avx512.vpdpbusd.512"
@@ -102,7 +102,7 @@ def multiply(typing, rows, columns, tile):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def absorb(typing, products, row_norm, column_norms, by_row, by_column, row, block):  # type: ignore[no-untyped-def]
+def absorb(typing, products, row_norm, column_norms, by_row, by_column, row, block):
     """Take the distances of a row to three blocks of columns into the neighbours of both.
 
     In plain words, for every block b and every lane,
@@ -125,7 +125,7 @@ def absorb(typing, products, row_norm, column_norms, by_row, by_column, row, blo
     addresses.
     """
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         products, row_norm, column_norms, by_row, by_column, row, block = arguments
         row_norms = _everywhere(builder, row_norm, _FLOATS)
         rows = _everywhere(builder, row, _FLOATS)
@@ -148,19 +148,19 @@ def absorb(typing, products, row_norm, column_norms, by_row, by_column, row, blo
     return types.void(address, numbers, *[address] * 3, numbers, numbers), generate
 
 
-def _load_neighbours(builder, address, b):  # type: ignore[no-untyped-def]
+def _load_neighbours(builder, address, b):
     """Nearest and second nearest distance, and place of the nearest, in every lane of block b."""
     return [
         _load(builder, address, _REGISTER * (NEIGHBOUR * b + n), _FLOATS) for n in range(NEIGHBOUR)
     ]
 
 
-def _store_neighbours(builder, values, address, b):  # type: ignore[no-untyped-def]
+def _store_neighbours(builder, values, address, b):
     for n, value in enumerate(values):
         _store(builder, value, address, _REGISTER * (NEIGHBOUR * b + n))
 
 
-def _nearer(builder, neighbours, d, place):  # type: ignore[no-untyped-def]
+def _nearer(builder, neighbours, d, place):
     """Neighbours after the distances d, without a jump: the larger distance may be the second."""
     first, second, old = neighbours
     better = builder.fcmp_ordered("<", d, first)

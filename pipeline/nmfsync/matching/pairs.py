@@ -1,12 +1,4 @@
-"""Which pairs of images to match: all, those near in order, the most similar, or those of a file.
-
-How similar two images are is told by a vector for every image, VLAD (Jégou,
-Douze, Schmid, Pérez, CVPR 2010): descriptors go to the nearest word of a
-vocabulary, their differences from it are added up, and every word's sum is
-brought to length 1, so that repeated structure does not outweigh the rest
-(Arandjelović, Zisserman, CVPR 2013). Descriptors are RootSIFT (the same
-authors, CVPR 2012), and the vocabulary is learnt from the images themselves.
-"""
+"""Which pairs of images to match: all, near ones in order, the most similar, or those of a file."""
 
 import os
 import re
@@ -15,18 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.matching.similarity import nearest_pairs
-from nmfsync.types.arrays import IntArray
+from nmfsync.types.arrays import BoolArray, IntArray
 from nmfsync.types.features import Features
 
 
 def all_pairs(k: int) -> IntArray:
-    """All pairs of k images.
+    """Return all pairs of k images.
 
     Returns
     -------
@@ -42,14 +33,14 @@ def all_pairs(k: int) -> IntArray:
 
 
 def sequential_pairs(k: int, window: int) -> IntArray:
-    """Pairs of images that are near each other in their order, as those of a video.
+    """Return the pairs of images that are near each other in their order, as in a video.
 
     Parameters
     ----------
     k : int
         Number of images.
     window : int
-        Images are paired if their numbers differ by at most this.
+        Largest difference between the numbers of two paired images.
 
     Returns
     -------
@@ -67,25 +58,25 @@ def sequential_pairs(k: int, window: int) -> IntArray:
     [[0, 1], [1, 2], [2, 3]]
     """
     if window < 1:
-        raise NmfsyncError(f"the window of sequential pairs must be at least 1, not {window}")
-    later = np.minimum(np.arange(k)[::-1], window)  # partners of every image
-    i = np.repeat(np.arange(k), later)
-    place = np.arange(len(i)) - np.repeat(np.cumsum(later) - later, later)
-    return np.column_stack([i, i + 1 + place]).astype(np.int64)
+        raise NmfsyncError(f"the window of sequential pairs must be at least 1, got {window}")
+    partners = np.minimum(np.arange(k)[::-1], window)  # number of later partners of every image
+    i = np.repeat(np.arange(k), partners)
+    step = np.arange(len(i)) - np.repeat(np.cumsum(partners) - partners, partners)
+    return np.column_stack([i, i + 1 + step]).astype(np.int64)
 
 
 def read_pairs(path: Path | str, names: Sequence[str]) -> IntArray:
-    """Read pairs from a text file in the format of hloc: two image names a line.
+    """Read pairs from a text file in the format of hloc: two image names in every line.
 
-    Empty lines and those that start with # are skipped, and a pair may occur
-    more than once, either way round.
+    Empty lines and lines that start with # are skipped. A pair may occur more
+    than once, in either order.
 
     Parameters
     ----------
     path : Path or str
     names : sequence of str
-        Names of the images, in their order: paths from the folder of the
-        images, with slashes. They may contain blanks.
+        Names of all images: paths from the folder of the images, with slashes.
+        They may contain blanks.
 
     Returns
     -------
@@ -95,16 +86,19 @@ def read_pairs(path: Path | str, names: Sequence[str]) -> IntArray:
     Raises
     ------
     NmfsyncError
-        If the file cannot be read or holds no pair, or a line is not two different known names.
+        If the file cannot be read or contains no pair, or a line does not
+        consist of two different names of images.
     """
-    number = {name: i for i, name in enumerate(names)}
+    index_of = {name: i for i, name in enumerate(names)}
     pairs = {
-        _read_pair(line, number, f"{path}, line {at}")
-        for at, line in enumerate(_read_lines(path), start=1)
+        _parse_line(line, index_of, f"{path}, line {number}")
+        for number, line in enumerate(_read_lines(path), start=1)
         if line and not line.startswith("#")
     }
     if not pairs:
-        raise NmfsyncError(f"{path}: holds no pair of images; write two image names on every line")
+        raise NmfsyncError(
+            f"{path}: contains no pair of images; write two image names in every line"
+        )
     return np.array(sorted(pairs), dtype=np.int64)
 
 
@@ -116,13 +110,13 @@ def select_pairs(
     Parameters
     ----------
     choice : str
-        "all"; "sequential:W", images at most W apart in their order;
-        "nearest:N", every image with the N most similar ones; or else the path
-        of a file, see `read_pairs`.
+        "all"; "sequential:W", images at most W apart in their order (see
+        `sequential_pairs`); "nearest:N", every image with the N most similar
+        ones (see `nearest_pairs`); or the path of a file (see `read_pairs`).
     features : sequence of Features
-        Those of every image.
+        One item for every image.
     names : sequence of str
-        Names of the images, see `read_pairs`.
+        Names of the images, as for `read_pairs`.
     progress : bool
         Show a progress bar if stderr is a terminal.
 
@@ -134,27 +128,27 @@ def select_pairs(
     Warns
     -----
     NmfsyncWarning
-        If images with features are not connected by the pairs.
+        If the pairs do not connect all images that have features.
 
     Raises
     ------
     NmfsyncError
-        If the choice is none of these, or the file is faulty.
+        If the choice is none of these, or the file cannot be used.
     """
     if choice == "all":
         return all_pairs(len(features))
     kind, colon, count = choice.partition(":")
     if kind == "sequential" and colon:
-        pairs = sequential_pairs(len(features), _count(choice, count))
+        pairs = sequential_pairs(len(features), _parse_count(choice, count))
     elif kind == "nearest" and colon:
-        pairs = nearest_pairs(features, _count(choice, count), progress)
+        pairs = nearest_pairs(features, _parse_count(choice, count), progress)
     elif os.path.exists(choice):
         pairs = read_pairs(choice, names)
     else:
         raise NmfsyncError(
-            f"pairs {choice!r}: neither all, sequential:W or nearest:N, nor a file of pairs"
+            f"pairs {choice!r}: must be all, sequential:W, nearest:N or an existing file of pairs"
         )
-    parts = _parts(pairs, np.array([len(f) > 0 for f in features], dtype=bool))
+    parts = _count_parts(pairs, np.array([len(f) > 0 for f in features], dtype=bool))
     if parts > 1:
         warnings.warn(
             f"pairs {choice!r} split the images into {parts} parts without a pair between them, "
@@ -165,14 +159,16 @@ def select_pairs(
     return pairs
 
 
-def _count(choice: str, count: str) -> int:
+def _parse_count(choice: str, count: str) -> int:
     if not re.fullmatch(r"0*[1-9][0-9]{0,8}", count):
-        raise NmfsyncError(f"pairs {choice!r}: after the colon must be a whole number from 1 on")
+        raise NmfsyncError(
+            f"pairs {choice!r}: the part after the colon must be a whole number of at least 1"
+        )
     return int(count)
 
 
-def _parts(pairs: IntArray, has_features: NDArray[np.bool_]) -> int:
-    """Count the connected parts of the images with features; the others connect nothing."""
+def _count_parts(pairs: IntArray, has_features: BoolArray) -> int:
+    """Count the connected parts of the images with features; images without connect nothing."""
     k = len(has_features)
     i, j = pairs[has_features[pairs].all(axis=1)].T
     graph = sparse.coo_array((np.ones(len(i), np.int8), (i, j)), shape=(k, k))
@@ -181,6 +177,7 @@ def _parts(pairs: IntArray, has_features: NDArray[np.bool_]) -> int:
 
 
 def _read_lines(path: Path | str) -> list[str]:
+    """Read the lines of a text file, without blanks at their ends."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -194,18 +191,23 @@ def _read_lines(path: Path | str) -> list[str]:
     return [line.strip() for line in text.split("\n")]
 
 
-def _read_pair(line: str, number: dict[str, int], place: str) -> tuple[int, int]:
-    """Numbers of the two images on a line, the smaller one first."""
+def _parse_line(line: str, index_of: dict[str, int], place: str) -> tuple[int, int]:
+    """Return the numbers of the two images in a line, the smaller one first.
+
+    Names may contain blanks, so the line is split at every gap, and the one
+    split that gives two names of images counts. `place` is file and line for
+    the messages.
+    """
     splits = [(line[: gap.start()], line[gap.end() :]) for gap in re.finditer(r"\s+", line)]
-    known = [(a, b) for a, b in splits if a in number and b in number]
-    if len(known) > 1:
+    pairs = [(a, b) for a, b in splits if a in index_of and b in index_of]
+    if len(pairs) > 1:
         raise NmfsyncError(f"{place}: {line!r} can be read as two image names in several ways")
-    if not known and len(splits) == 1:
-        unknown = next(name for name in splits[0] if name not in number)
+    if not pairs and len(splits) == 1:
+        unknown = next(name for name in splits[0] if name not in index_of)
         raise NmfsyncError(f"{place}: there is no image {unknown!r}")
-    if not known:
-        raise NmfsyncError(f"{place}: must hold two image names, not {line!r}")
-    i, j = sorted(number[name] for name in known[0])
+    if not pairs:
+        raise NmfsyncError(f"{place}: must contain two image names, got {line!r}")
+    i, j = sorted(index_of[name] for name in pairs[0])
     if i == j:
-        raise NmfsyncError(f"{place}: {known[0][0]} is paired with itself")
+        raise NmfsyncError(f"{place}: {pairs[0][0]} is paired with itself")
     return i, j

@@ -1,4 +1,12 @@
-"""The images most similar to each image, by VLAD vectors of their descriptors."""
+"""The most similar images of every image, by VLAD vectors of their descriptors.
+
+VLAD describes an image by one vector (Jégou, Douze, Schmid, Pérez, CVPR 2010):
+every descriptor is assigned to the nearest word of a vocabulary, the differences
+between the descriptors of a word and the word are added up, and every word's sum
+is normalised to length 1, so that repeated structure does not outweigh the rest
+(Arandjelović, Zisserman, CVPR 2013). Descriptors are RootSIFT (the same authors,
+CVPR 2012), and the vocabulary is learnt from the images themselves.
+"""
 
 import warnings
 from collections.abc import Sequence
@@ -15,43 +23,48 @@ from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import Float32Array, IntArray
 from nmfsync.types.features import Features
 
-WORDS = 64  # of the vocabulary
+WORDS = 64  # number of words of the vocabulary, at most
 
-_SAMPLES = 50_000  # descriptors to learn it from, at most
+SAMPLES = 50_000  # largest number of descriptors that the vocabulary is learnt from
 
-_PER_WORD = 40  # and at least so many for a word: one alone has no differences from it
+# Least number of these descriptors for each word, so that few features make few words. A word
+# with a single descriptor equals it, and the difference is 0.
+_PER_WORD = 40
 
 _ITERATIONS = 20  # of k-means
 
-# Vectors have this length and whole entries. Products, partial sums included, are then whole
-# numbers below 2²⁴ and exact in single precision: equal similarities are equal.
+# Length of the vectors, whose entries are rounded to whole numbers. Products and their partial
+# sums are then whole numbers below 2²⁴ and exact in single precision, whatever the order of
+# summation, so that equal similarities compare as equal.
 _LENGTH = 4000
 
-_ROWS = 256  # images whose similarities to all others every thread has in memory at a time
+ROWS = 256  # images whose similarities to all others a thread holds in memory at a time
+
+_BATCH = 8  # images that a thread describes before it reports progress
 
 
 def nearest_pairs(features: Sequence[Features], neighbours: int, progress: bool = True) -> IntArray:
-    """Pair every image with those most similar to it.
+    """Pair every image with the images most similar to it.
 
-    Similarity is the product of the images' VLAD vectors, see the module. Equally
-    similar images are taken in their order. The same features give the same
-    pairs, whatever the number of threads. Besides the features, memory holds
-    32 kB for every image.
+    Similarity is the scalar product of the images' VLAD vectors. Among equally
+    similar images the first ones are taken. The same features give the same
+    pairs, whatever the number of threads. The vectors take 32 kB of memory for
+    every image.
 
     Parameters
     ----------
     features : sequence of Features
-        Those of every image.
+        One item for every image.
     neighbours : int
-        Number of similar images for every image; fewer where there are not so many.
+        Number of similar images for every image, or all if there are fewer.
     progress : bool
         Show a progress bar if stderr is a terminal.
 
     Returns
     -------
     (n, 2) int64 array
-        As from `all_pairs`: pairs of which one image is among the nearest of
-        the other. Images without features are in none.
+        Rows (i, j) with i < j in lexicographic order: one image is among the
+        most similar ones of the other. Images without features are in no pair.
 
     Raises
     ------
@@ -59,89 +72,92 @@ def nearest_pairs(features: Sequence[Features], neighbours: int, progress: bool 
         If the number of neighbours is smaller than 1.
     """
     if neighbours < 1:
-        raise NmfsyncError(f"the number of neighbours must be at least 1, not {neighbours}")
+        raise NmfsyncError(f"the number of neighbours must be at least 1, got {neighbours}")
     described = np.array([i for i, f in enumerate(features) if f.descriptors.any()], np.int64)
     if len(described) < 2:
         return np.empty((0, 2), np.int64)
     descriptors = [features[i].descriptors for i in described.tolist()]
     with threadpool_limits(1, "blas"):
         vectors = _vlad(descriptors, _vocabulary(descriptors), progress)
-        chosen = _nearest(vectors, min(neighbours, len(described) - 1))
-    return described[chosen]
-
-
-def _root_sift(descriptors: NDArray[np.uint8]) -> Float32Array:
-    """Square roots of descriptors (n, 128) whose entries are made to add up to 1.
-
-    A descriptor of zeros describes nothing, and is left out.
-    """
-    total = descriptors.sum(axis=1, dtype=np.float32)
-    kept = total > 0
-    return np.sqrt(descriptors[kept] / total[kept, None])
-
-
-def _sample(descriptors: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    """Descriptors (n, 128), spread evenly over those of all images."""
-    ends = np.cumsum([len(d) for d in descriptors])
-    places = np.linspace(0, ends[-1], min(ends[-1], _SAMPLES), endpoint=False).astype(np.int64)
-    shares = np.split(places, np.searchsorted(places, ends[:-1]))
-    return np.concatenate(
-        [d[at - end] for d, at, end in zip(descriptors, shares, ends, strict=True)]
-    )
+        pairs = _nearest(vectors, min(neighbours, len(described) - 1))
+    return described[pairs]
 
 
 def _vocabulary(descriptors: Sequence[NDArray[np.uint8]]) -> Float32Array:
-    """Words (n, 128), by k-means from different descriptors."""
+    """Learn words (n, 128) by k-means, which starts from n different descriptors."""
     samples = _root_sift(np.unique(_sample(descriptors), axis=0))
     count = int(np.clip(len(samples) // _PER_WORD, 1, WORDS))
     start = samples[np.linspace(0, len(samples), count, endpoint=False).astype(np.int64)]
     with warnings.catch_warnings():
-        # A word that is nearest to nothing stays where it is, and does no harm.
+        # A word without descriptors keeps its place and is harmless.
         warnings.filterwarnings("ignore", "One of the clusters is empty", UserWarning)
         words, _ = kmeans2(samples, start, iter=_ITERATIONS, minit="matrix")
-    return words
+    return np.asarray(words)
+
+
+def _sample(descriptors: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Take descriptors (n, 128) evenly from those of all images."""
+    ends = np.cumsum([len(d) for d in descriptors])
+    places = np.linspace(0, ends[-1], min(ends[-1], SAMPLES), endpoint=False).astype(np.int64)
+    parts = np.split(places, np.searchsorted(places, ends[:-1]))
+    # A place minus the end of its image is a negative index, counted from that end.
+    return np.concatenate(
+        [d[part - end] for d, part, end in zip(descriptors, parts, ends, strict=True)]
+    )
+
+
+def _root_sift(descriptors: NDArray[np.uint8]) -> Float32Array:
+    """Normalise descriptors (n, 128) to a sum of 1 and take square roots.
+
+    A descriptor of zeros describes nothing and is left out.
+    """
+    total = descriptors.sum(axis=1, dtype=np.float32)
+    kept = total > 0
+    return np.asarray(np.sqrt(descriptors[kept] / total[kept, None]))
 
 
 def _vlad(
     descriptors: Sequence[NDArray[np.uint8]], words: Float32Array, progress: bool
 ) -> Float32Array:
-    """Vectors of all images: (images, words · 128), see `_LENGTH`."""
+    """Return the vectors of all images: (images, words · 128) whole numbers, see `_LENGTH`."""
     vectors = np.empty((len(descriptors), words.size), np.float32)
-    with bar(len(descriptors), "Describing", "image", progress) as shown:
+    with bar(len(descriptors), "Describing", "image", progress) as progress_bar:
 
-        def work(images: slice) -> None:
+        def describe(images: slice) -> None:
             for i in range(images.start, images.stop):
                 vectors[i] = _vlad_of_image(_root_sift(descriptors[i]), words)
-            with shown.get_lock():
-                shown.update(images.stop - images.start)
+            with progress_bar.get_lock():
+                progress_bar.update(images.stop - images.start)
 
-        map_blocks(work, len(descriptors), 8)
+        map_blocks(describe, len(descriptors), _BATCH)
     return vectors
 
 
 def _vlad_of_image(descriptors: Float32Array, words: Float32Array) -> Float32Array:
+    """Return the vector (words · 128,) of an image with descriptors (n, 128)."""
     n = len(descriptors)
+    # The nearest word minimises |d − w|² = |d|² − 2 (d·w − |w|²/2).
     scores = descriptors @ words.T - (words**2).sum(axis=1) / 2
-    word = scores.argmax(axis=1)  # the nearest
+    word = scores.argmax(axis=1)
     member = sparse.csr_array((np.ones(n, np.float32), word, np.arange(n + 1)), (n, len(words))).T
     sums = member @ (descriptors - words[word])
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     np.divide(sums, lengths, out=sums, where=lengths > 0)
-    length = max(1.0, float(np.linalg.norm(sums)))  # of the whole: 0, or 1 and more
-    return np.rint(sums.ravel() * np.float32(_LENGTH / length))
+    length = max(1.0, float(np.linalg.norm(sums)))  # 0 if all sums are 0, else at least 1
+    return np.asarray(np.rint(sums.ravel() * np.float32(_LENGTH / length)))
 
 
 def _nearest(vectors: Float32Array, neighbours: int) -> IntArray:
-    """Pairs i < j of which one is among the nearest of the other, in lexicographic order."""
+    """Return the pairs of which one image is among the nearest of the other (`nearest_pairs`)."""
     k = len(vectors)
 
-    def work(rows: slice) -> IntArray:
-        # Of equal similarities that to the first image is to be the largest.
+    def nearest_of(rows: slice) -> IntArray:
+        # Ranks order images by similarity, and equally similar ones by their number.
         ranks = (vectors[rows] @ vectors.T).astype(np.int64) * k - np.arange(k)
         i = np.arange(rows.start, rows.stop)
         ranks[i - rows.start, i] = np.iinfo(np.int64).min
         nearest = np.argpartition(ranks, -neighbours, axis=1)[:, -neighbours:]
         return np.column_stack([np.repeat(i, neighbours), nearest.ravel()])
 
-    pairs = np.concatenate(map_blocks(work, k, _ROWS))
+    pairs = np.concatenate(map_blocks(nearest_of, k, ROWS))
     return np.unique(np.sort(pairs, axis=1), axis=0)

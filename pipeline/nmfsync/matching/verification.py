@@ -7,28 +7,22 @@ OpenCV's framework USAC has it; COLMAP verifies pairs of images in the same spir
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.cache import PairCache, digest, made_by
-from nmfsync.runtime.engine import stream
-from nmfsync.runtime.progress import bar
-from nmfsync.types.arrays import BoolArray, Float32Array, IntArray
-from nmfsync.types.matches import PairwiseMatches
-
-Pair = tuple[int, int]
+from nmfsync.runtime.cache import PairCache, code_of, digest
+from nmfsync.runtime.tasks import cached_tasks
+from nmfsync.types.arrays import BoolArray, Float32Array
+from nmfsync.types.matches import ImagePair, PairwiseMatches
 
 
-class Model(NamedTuple):
+class Geometry(NamedTuple):
     """A geometry of two images, and what it needs to be believed.
 
     The error of a match is Sampson's for a fundamental matrix; for a homography,
@@ -45,9 +39,9 @@ class Model(NamedTuple):
 # gives it many inliers: up to 26 of 600 random matches within 2 pixels, and more where windows
 # repeat in rows. With COLMAP's values, 4 pixels and 15 inliers, nearly all pairs of images of
 # castle-P19 pass. A homography asks for both coordinates, and chance gives it 6 at most.
-MODELS = {
-    "fundamental": Model(cv2.findFundamentalMat, max_error=2.0, least=20, least_share=0.15),
-    "homography": Model(cv2.findHomography, max_error=3.0, least=8, least_share=0.0),
+GEOMETRIES = {
+    "fundamental": Geometry(cv2.findFundamentalMat, max_error=2.0, least=20, least_share=0.15),
+    "homography": Geometry(cv2.findHomography, max_error=3.0, least=8, least_share=0.0),
 }
 
 _CONFIDENCE = 0.99
@@ -55,13 +49,13 @@ _CONFIDENCE = 0.99
 # Twice as many take 1.6 times as long, and find 0 to 0.6 % more of the right matches on EPFL.
 _MAX_SAMPLES = 5000
 
-_CHUNK = 64  # pairs of images a task: some tenths of a second, and little to send
+BATCH = 64  # pairs of images a task: some tenths of a second, and little to send
 
 
 def verify(
     matches: PairwiseMatches,
     xy: Sequence[Float32Array],
-    model: str = "fundamental",
+    geometry: str = "fundamental",
     progress: bool = True,
     *,
     cache: Path | None = None,
@@ -75,7 +69,7 @@ def verify(
     matches : PairwiseMatches
     xy : sequence of (n, 2) float32 arrays
         Positions of the features of every image, in pixels.
-    model : str
+    geometry : str
         "fundamental" for any scene; "homography" for a plane, or a camera that
         turns without moving.
     progress : bool
@@ -96,31 +90,24 @@ def verify(
     Raises
     ------
     NmfsyncError
-        If there is no such model, or features and matches do not belong together.
+        If there is no such geometry, or features and matches do not belong together.
     """
-    _find(model)
+    check_geometry(geometry)
     _check_sizes(xy, matches)
-    p, q, weights, cuts = _by_pair(matches)
-    image = matches.image_of[np.column_stack([p, q])[cuts[:-1]]]
-    matched = np.column_stack([p, q]) - matches.offsets[np.repeat(image, np.diff(cuts), axis=0)]
-    pairs = dict(
-        zip(map(tuple, image.tolist()), np.split(matched, cuts[1:-1]), strict=False)
-    )  # no pair has one part
-    found = _inliers(pairs, xy, model, cache, progress)
-    agree = np.concatenate([np.empty(0, bool), *(found[pair] for pair in pairs)])
+    pairs = list(matches.by_image_pair())
+    inliers = _inliers(pairs, xy, geometry, cache, progress)
+    agree = np.concatenate([np.empty(0, bool), *inliers])
     if not agree.any():
         warnings.warn("no pair of images passed the verification", NmfsyncWarning, stacklevel=2)
-    p, q, weights = p[agree], q[agree], weights[agree]
-    W = sparse.csr_array(
-        (np.append(weights, weights), (np.append(p, q), np.append(q, p))), shape=matches.W.shape
-    )
-    verified = PairwiseMatches(W, matches.sizes)
+    rows = [pair.rows + matches.offsets[[pair.i, pair.j]] for pair in pairs]
+    p, q = np.concatenate([np.empty((0, 2), np.int64), *rows])[agree].T
+    weights = np.concatenate([np.empty(0), *(pair.weights for pair in pairs)])[agree]
+    verified = PairwiseMatches.from_entries(p, q, matches.sizes, weights).with_origin_of(matches)
     verified.source = matches.source and replace(matches.source, verified=True)
-    verified.given = matches.given
     return verified
 
 
-def verify_pair(xy1: Float32Array, xy2: Float32Array, model: str = "fundamental") -> BoolArray:
+def verify_pair(xy1: Float32Array, xy2: Float32Array, geometry: str = "fundamental") -> BoolArray:
     """Find the matches of two images that agree with one geometry.
 
     The result does not depend on the order of the matches. Repeated ones, and
@@ -131,8 +118,8 @@ def verify_pair(xy1: Float32Array, xy2: Float32Array, model: str = "fundamental"
     ----------
     xy1, xy2 : (n, 2) float32 arrays
         Matched positions in pixels of either image.
-    model : str
-        A name in `MODELS`.
+    geometry : str
+        A name in `GEOMETRIES`.
 
     Returns
     -------
@@ -142,17 +129,18 @@ def verify_pair(xy1: Float32Array, xy2: Float32Array, model: str = "fundamental"
     Raises
     ------
     NmfsyncError
-        If there is no such model.
+        If there is no such geometry.
     """
-    geometry = _find(model)
+    check_geometry(geometry)
+    model = GEOMETRIES[geometry]
     nothing = np.zeros(len(xy1), bool)
     both, place = np.unique(np.hstack([xy1, xy2]), axis=0, return_inverse=True)
-    least = max(geometry.least, geometry.least_share * len(both))
+    least = max(model.least, model.least_share * len(both))
     if len(both) < least:  # no need to search
         return nothing
     images = [np.ascontiguousarray(xy) for xy in np.hsplit(both, 2)]
     try:
-        _, mask = geometry.estimate(*images, _usac(geometry.max_error))
+        _, mask = model.estimate(*images, _usac(model.max_error))
     except cv2.error:  # how USAC ends if it draws nothing but degenerate samples
         return nothing
     if mask is None:  # no geometry found
@@ -160,15 +148,15 @@ def verify_pair(xy1: Float32Array, xy2: Float32Array, model: str = "fundamental"
     inliers = mask.ravel() > 0
     for xy in images:
         distinct = np.unique(xy[inliers], axis=0)
-        if len(distinct) < least or _thickness(distinct) <= geometry.max_error:
+        if len(distinct) < least or _thickness(distinct) <= model.max_error:
             return nothing
-    return inliers[place.ravel()]
+    return np.asarray(inliers[place.ravel()])
 
 
-def _find(model: str) -> Model:
-    if model not in MODELS:
-        raise NmfsyncError(f"unknown model {model!r}; there are {', '.join(MODELS)}")
-    return MODELS[model]
+def check_geometry(geometry: str) -> None:
+    """Raise NmfsyncError if matches cannot be verified by such a geometry."""
+    if geometry not in GEOMETRIES:
+        raise NmfsyncError(f"geometry must be {' or '.join(GEOMETRIES)}, got {geometry!r}")
 
 
 def _check_sizes(xy: Sequence[Float32Array], matches: PairwiseMatches) -> None:
@@ -181,76 +169,49 @@ def _check_sizes(xy: Sequence[Float32Array], matches: PairwiseMatches) -> None:
             )
 
 
-def _by_pair(
-    matches: PairwiseMatches,
-) -> tuple[IntArray, IntArray, NDArray[np.float64], IntArray]:
-    """Features p < q of every match, and its weight, one pair of images after the other.
-
-    The n-th pair that has matches has those from cuts[n] to cuts[n + 1] - 1.
-    """
-    entries = sparse.triu(matches.W, 1).tocoo()
-    p, q = entries.coords
-    image = matches.image_of
-    pair = image[p] * len(matches.sizes) + image[q]
-    order = np.argsort(pair, kind="stable")
-    starts = np.flatnonzero(np.diff(pair[order], prepend=-1))
-    return p[order], q[order], entries.data[order], np.append(starts, len(order))
-
-
 def _inliers(
-    pairs: Mapping[Pair, IntArray],
+    pairs: Sequence[ImagePair],
     xy: Sequence[Float32Array],
-    model: str,
+    geometry: str,
     cache: Path | None,
     progress: bool,
-) -> dict[Pair, BoolArray]:
-    """Which matches of every pair, (n, 2) features of either image, agree with one geometry."""
-    code = made_by()
-    store = (
-        PairCache(cache, [digest(code, model, positions) for positions in xy]) if cache else None
-    )
-    found: dict[Pair, BoolArray] = {}
-    if store:
-        for i, group in groupby(pairs, key=lambda pair: pair[0]):
-            others = [j for _, j in group]
-            for j, known in zip(others, store.get(i, others), strict=True):
-                # Other matches of the same images are another question.
-                if known is not None and np.array_equal(known[:, :2], pairs[i, j]):
-                    found[i, j] = known[:, 2].astype(bool)
-    missing = [pair for pair in pairs if pair not in found]
-    chunks = [missing[n : n + _CHUNK] for n in range(0, len(missing), _CHUNK)]
-    tasks = (
-        (tuple(_positions(xy, pair, pairs[pair]) for pair in chunk), model) for chunk in chunks
-    )
-    with bar(len(pairs), "Verifying", "pair", progress, len(found)) as shown:
-        try:
-            at = -1
-            for chunk, result in zip(chunks, stream(_verify_chunk, tasks), strict=True):
-                if store and at != (at := chunk[0][0]):
-                    store.flush()
-                for pair, inliers in zip(chunk, result, strict=True):
-                    found[pair] = inliers
-                    if store:
-                        kept = np.column_stack([pairs[pair], inliers]).astype(np.int32)
-                        store.hold(*pair, kept)
-                shown.update(len(chunk))
-        finally:
-            if store:
-                store.flush()
-    return found
-
-
-def _positions(
-    xy: Sequence[Float32Array], pair: Pair, matched: IntArray
-) -> tuple[Float32Array, Float32Array]:
-    xy1, xy2 = (xy[image][place] for image, place in zip(pair, matched.T, strict=True))
-    return xy1, xy2
-
-
-def _verify_chunk(
-    pairs: Sequence[tuple[Float32Array, Float32Array]], model: str
 ) -> list[BoolArray]:
-    return [verify_pair(xy1, xy2, model) for xy1, xy2 in pairs]
+    """Which matches of every pair agree with one geometry."""
+    store = None
+    if cache:
+        code = code_of("matching")
+        digests = [digest(code, geometry, positions) for positions in xy]
+        store = PairCache(
+            cache,
+            digests,
+            np.array([(pair.i, pair.j) for pair in pairs], np.int64).reshape(-1, 2),
+            # Other matches of the same images are another question.
+            lambda n: digest(digests[pairs[n].j], pairs[n].rows),
+        )
+    found: dict[int, BoolArray] = {}
+    for numbers, results in cached_tasks(
+        _verify_batch,
+        len(pairs),
+        lambda missing: [missing[n : n + BATCH] for n in range(0, len(missing), BATCH)],
+        lambda batch: (tuple(_positions(xy, pairs[n]) for n in batch), geometry),
+        store,
+        "Verifying",
+        "pair",
+        progress,
+    ):
+        found.update(zip(numbers.tolist(), results, strict=True))
+    return [found[n] for n in range(len(pairs))]
+
+
+def _positions(xy: Sequence[Float32Array], pair: ImagePair) -> tuple[Float32Array, Float32Array]:
+    return xy[pair.i][pair.rows[:, 0]], xy[pair.j][pair.rows[:, 1]]
+
+
+def _verify_batch(
+    batch: tuple[Sequence[tuple[Float32Array, Float32Array]], str],
+) -> list[BoolArray]:
+    pairs, geometry = batch
+    return [verify_pair(xy1, xy2, geometry) for xy1, xy2 in pairs]
 
 
 def _thickness(xy: Float32Array) -> float:

@@ -1,1 +1,1 @@
-"""Stage 6: pages and figures."""
+"""Stage 6: pages in HTML, and the figures in them."""

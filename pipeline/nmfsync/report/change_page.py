@@ -1,32 +1,34 @@
-"""What synchronising did to matches: figures, a page, and the tracks."""
+"""The page about one file of matches: what synchronisation changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-from numpy.typing import NDArray
+from typing import Any
 
 from nmfsync.evaluation.tracks import Change
 from nmfsync.report.figures.style import style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
-from nmfsync.report.page import Picture, count, decimal, environment, write_bytes
+from nmfsync.report.page import Picture, count, decimal, environment, flatten, write_bytes
+from nmfsync.types.arrays import AnyArray
 
 
 def write_change_report(
     path: Path,
     names: tuple[str, str],
-    method: str,
+    settings: Mapping[str, Any],
     change: Change,
     remarks: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> None:
-    """Write a page, with everything in it, about what synchronising did.
+    """Write a self-contained page about what synchronisation changed.
 
     Parameters
     ----------
     path : Path
+        The HTML file to write.
     names : tuple of str
-        Those of the file with the matches and of the file made from it.
-    method : str
+        Names of the file with the input matches and of the file written from it.
+    settings : dict
+        The settings of the method, see `Method.settings`.
     change : Change
     remarks, warnings : sequence of str
         Sentences below and above the table.
@@ -40,17 +42,18 @@ def write_change_report(
     picture = Picture(
         "lengths.png",
         "Tracks before and after",
-        "The input is united: whatever is connected is one track, and programs such as OpenMVG "
-        "and OpenSfM throw it away if it holds two features of one image.",
-        to_png(lengths_figure({"input": before, method: after})),
+        "The tracks of the input are its connected components. Programs such as OpenMVG and "
+        "OpenSfM throw away a component that contains two features of one image.",
+        to_png(lengths_figure({"input": before, settings["method"]: after})),
     )
     html = (
         environment()
         .get_template("change.html")
         .render(
-            given=names[0],
-            made=names[1],
-            method=style_of(method).name,
+            input_name=names[0],
+            output_name=names[1],
+            method=style_of(settings["method"]).name,
+            settings=flatten(settings),
             change=change,
             rows=change_rows(change),
             picture=picture,
@@ -62,18 +65,18 @@ def write_change_report(
 
 
 def change_rows(change: Change) -> list[tuple[str, str, str]]:
-    """Rows of the table: what, before, after."""
+    """Return the rows of the table: name, before, after."""
     before, after = change.tracks
     mean = decimal(_mean(before.lengths)), decimal(_mean(after.lengths))
     return [
         ("matches", count(change.kept + change.removed), count(change.kept + change.added)),
         ("tracks", count(len(before.lengths)), count(len(after.lengths))),
-        ("mean length", *mean),
+        ("mean track length", *mean),
         ("inconsistent tracks", count(change.inconsistent[0]), count(change.inconsistent[1])),
-        ("features in these", count(before.lost), count(after.lost)),
+        ("features in inconsistent tracks", count(before.lost), count(after.lost)),
         ("features without a match", count(before.alone), count(after.alone)),
     ]
 
 
-def _mean(lengths: NDArray) -> float | None:
+def _mean(lengths: AnyArray) -> float | None:
     return float(lengths.mean()) if len(lengths) else None

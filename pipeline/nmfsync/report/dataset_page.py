@@ -1,4 +1,4 @@
-"""The page and the table over several scenes."""
+"""The page and the CSV table about several scenes."""
 
 import csv
 import os
@@ -31,15 +31,16 @@ def write_dataset_report(
     Parameters
     ----------
     folder : Path
-        Where to write; the scenes' own reports are looked for in and beside it.
+        The folder to write to. The pages of the scenes, which are linked, are
+        looked for in it and beside it.
     title : str
-        Heading of the report, for instance "graffiti".
+        Heading of the page, for instance "graffiti".
     evaluations : sequence of SceneEvaluation
-        One a scene.
+        One item for every scene.
     labels : dict of str to str, optional
-        Headings of the scenes, where they are not their names.
+        Scene -> its name on the page. Other scenes keep their names.
     left_out : sequence of str
-        What is said of scenes that could not be evaluated.
+        Messages about scenes that could not be evaluated.
 
     Raises
     ------
@@ -47,40 +48,28 @@ def write_dataset_report(
         If the folder cannot be written.
     """
     folder = Path(folder)
-    judged = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
+    labels = labels or {}
     (folder / "fcm.png").unlink(missing_ok=True)
-    plots = []
-    if judged:
-        caption = (
-            "FCM(t), one plot a scene; m is its number of features. "
-            "Higher is better. Solid lines are cycle-consistent results, dashed ones are not; "
-            "a method shown without a line in the legend is consistent on some scenes only."
-        )
-        plots = [
-            Picture("fcm.png", "Correct matchings", caption, to_png(dataset_figure(judged, labels)))
-        ]
-        write_bytes(folder / "fcm.png", plots[0].png)
+    plots = _plots(evaluations, labels)
+    for picture in plots:
+        write_bytes(folder / picture.file, picture.png)
     methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
+    scenes = [
+        (labels.get(e.scene, e.scene), e, _link(folder, e.scene), _scene_cells(e, methods))
+        for e in evaluations
+    ]
     html = (
         environment()
         .get_template("dataset.html")
         .render(
             title=title,
-            methods=[(name, style_of(name)) for name in methods],
-            scenes=[
-                (
-                    (labels or {}).get(evaluation.scene, evaluation.scene),
-                    evaluation,
-                    _link(folder, evaluation.scene),
-                    _scene_cells(evaluation, methods),
-                )
-                for evaluation in evaluations
-            ],
+            methods=[style_of(name).name for name in methods],
+            scenes=scenes,
             means=_means(evaluations, methods),
             plots=plots,
             warnings=[
-                *(("left out", text) for text in left_out),
-                *((e.scene, text) for e in evaluations for text in e.warnings),
+                *(f"left out: {text}" for text in left_out),
+                *(f"{e.scene}: {text}" for e in evaluations for text in e.warnings),
             ],
         )
     )
@@ -88,53 +77,68 @@ def write_dataset_report(
     write_bytes(folder / "report.html", html.encode())
 
 
+def _plots(evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str]) -> list[Picture]:
+    """Draw the plots of the scenes with truth."""
+    with_truth = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
+    if not with_truth:
+        return []
+    caption = (
+        "FCM(t), one plot a scene; m is its number of features. "
+        "Higher is better. Solid lines are cycle-consistent results, dashed ones are not. "
+        "A method without a line in the legend is cycle-consistent on some scenes only."
+    )
+    png = to_png(dataset_figure(with_truth, labels))
+    return [Picture("fcm.png", "Correct matchings", caption, png)]
+
+
 def _scene_cells(evaluation: SceneEvaluation, methods: Sequence[str]) -> list[Cell]:
-    """FCM and precision at 1 % of every method: two cells each."""
+    """Return two cells for every method: FCM and precision at 1 %."""
     return _paired([_headlines(evaluation, methods, curve) for curve in ("fcm", "precision")])
 
 
 def _means(
     evaluations: Sequence[SceneEvaluation], methods: Sequence[str]
 ) -> tuple[int, list[Cell]]:
-    """Average over the scenes where every method has both values, so that the means compare.
+    """Average over the scenes where every method has both values, so that means are comparable.
 
-    Returns the number of these scenes and the cells, two a method.
+    Returns the number of these scenes, and two cells for every method.
     """
     rows = [
         _headlines(evaluation, methods, "fcm") + _headlines(evaluation, methods, "precision")
         for evaluation in evaluations
     ]
-    whole = [[value for value in row if value is not None] for row in rows if None not in row]
-    if not whole:
+    complete = [[value for value in row if value is not None] for row in rows if None not in row]
+    if not complete:
         return 0, []
-    means = [sum(column) / len(whole) for column in zip(*whole, strict=True)]
-    return len(whole), _paired([means[: len(methods)], means[len(methods) :]])
+    means = [sum(column) / len(complete) for column in zip(*complete, strict=True)]
+    return len(complete), _paired([means[: len(methods)], means[len(methods) :]])
 
 
 def _headlines(
     evaluation: SceneEvaluation, methods: Sequence[str], curve: str
 ) -> list[float | None]:
-    """Return the value of a curve at 1 % for every method; None where there is none."""
-    found = [evaluation.methods.get(name) for name in methods]
-    return [getattr(method, curve).get(HEADLINE) if method else None for method in found]
+    """Return the value of a curve at 1 % for every method; None where it is not known."""
+    results = [evaluation.methods.get(name) for name in methods]
+    return [getattr(result, curve).get(HEADLINE) if result else None for result in results]
 
 
 def _paired(columns: Sequence[Sequence[float | None]]) -> list[Cell]:
-    """Mark the best FCM and the best precision, and put each method's two side by side."""
+    """Mark the best FCM and the best precision, and put both values of a method side by side."""
     marked = [mark_best(values, percent, max) for values in columns]
     return [cell for pair in zip(*marked, strict=True) for cell in pair]
 
 
 def _link(folder: Path, scene: str) -> str:
-    """Address of a scene's report as seen from the data set's one."""
+    """Return the relative address of a scene's page from the page of the data set."""
     short = scene.rsplit("/", 1)[-1]
     places = [folder / short, folder / scene, folder.parent / scene]
-    found = next((place for place in places if (place / "report.html").exists()), places[0])
-    return quote(Path(os.path.relpath(found / "report.html", folder)).as_posix())
+    existing = (place for place in places if (place / "report.html").exists())
+    target = next(existing, places[0]) / "report.html"
+    return quote(Path(os.path.relpath(target, folder)).as_posix())
 
 
 def _write_csv(path: Path, evaluations: Sequence[SceneEvaluation]) -> None:
-    """One row a scene and method; what is not known stays empty."""
+    """Write one row for every scene and method; unknown values are empty."""
     with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -1,10 +1,11 @@
-"""What all pages share: pictures, numbers as text, cells of tables."""
+"""What all pages share: pictures, numbers as text, cells of tables, templates."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
@@ -15,7 +16,18 @@ from nmfsync.runtime.files import atomic_write
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of a report: its file beside the report, and the words around it."""
+    """A figure of a page.
+
+    Attributes
+    ----------
+    file : str
+        Name of its file beside the page.
+    title, caption : str
+    png : bytes
+        Content of the file.
+    photograph : bool
+        Show it as JPEG in the page, which is a fifth of the size.
+    """
 
     file: str
     title: str
@@ -25,26 +37,19 @@ class Picture:
 
     @property
     def anchor(self) -> str:
-        """Name of the place in the report."""
+        """Name of the picture in links within the page."""
         return Path(self.file).stem
 
     @property
     def source(self) -> str:
-        """The picture itself as a data address; photographs as JPEG, a fifth of the size."""
+        """The picture as a data URL."""
         kind, data = ("jpeg", _jpeg(self.png)) if self.photograph else ("png", self.png)
         return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def _jpeg(png: bytes) -> bytes:
-    buffer = BytesIO()
-    # Without chroma subsampling, which would blur thin coloured lines.
-    Image.open(BytesIO(png)).convert("RGB").save(buffer, "JPEG", quality=87, subsampling=0)
-    return buffer.getvalue()
-
-
 @dataclass(frozen=True)
 class Cell:
-    """A value as it is printed, and whether no method has a better one."""
+    """A cell of a table: its text, and whether it is the best value of its column or row."""
 
     text: str
     best: bool = False
@@ -55,7 +60,22 @@ def mark_best(
     write: Callable[[float | None], str],
     better: Callable[[list[float]], float],
 ) -> list[Cell]:
-    """Print a column and mark its best values; one value alone is not a best one."""
+    """Turn values into cells and mark the best ones, if there are at least two values.
+
+    Parameters
+    ----------
+    values : sequence of float or None
+        None for values that are not known.
+    write : callable
+        Writes a value as text, for instance `percent`. Values with the text of
+        the best one are marked too.
+    better : callable
+        `min` or `max`.
+
+    Returns
+    -------
+    list of Cell
+    """
     known = [value for value in values if value is not None]
     best = write(better(known)) if len(known) > 1 else None
     return [Cell(write(value), write(value) == best) for value in values]
@@ -86,12 +106,12 @@ def decimal(value: float | None) -> str:
 
 
 def judged_share(method: MethodEvaluation) -> float | None:
-    """Share of the matches, in both directions, that the truth can judge."""
+    """Return the share of the matches, in both directions, that the truth can judge."""
     return method.judged / (2 * method.matchings) if method.fcm and method.matchings else None
 
 
 def environment() -> Environment:
-    """Templates of the reports, with everything that is not ours escaped."""
+    """Return the environment of the templates, which escape all text put into them."""
     environment = Environment(
         loader=PackageLoader("nmfsync.report"),
         autoescape=True,
@@ -101,3 +121,23 @@ def environment() -> Environment:
     )
     environment.filters["count"] = count
     return environment
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return the rows (name, value) of a table; a nested setting is named "outer: inner"."""
+    rows = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            rows += flatten(value, f"{prefix}{key}: ")
+        elif isinstance(value, list | tuple):
+            rows.append((f"{prefix}{key}", ", ".join(map(str, value))))
+        else:
+            rows.append((f"{prefix}{key}", "–" if value is None else str(value)))
+    return rows
+
+
+def _jpeg(png: bytes) -> bytes:
+    buffer = BytesIO()
+    # Without chroma subsampling, which would blur thin coloured lines.
+    Image.open(BytesIO(png)).convert("RGB").save(buffer, "JPEG", quality=87, subsampling=0)
+    return buffer.getvalue()

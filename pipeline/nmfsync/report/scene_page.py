@@ -1,11 +1,10 @@
-"""Reports: one self-contained HTML file a scene, and one a data set."""
+"""The page about one scene: one self-contained HTML file."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
@@ -23,6 +22,7 @@ from nmfsync.report.page import (
     count,
     decimal,
     environment,
+    flatten,
     judged_share,
     mark_best,
     percent,
@@ -32,6 +32,52 @@ from nmfsync.scenes.scene import Scene
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
+
+# Pictures that exist only with truth or cameras.
+_OPTIONAL_PICTURES = ("fcm.png", "epipolar.png", "cameras.png")
+
+_FCM_CAPTION = (
+    "Left: how many matches are right, relative to the number of image features. "
+    "Right: how many of the returned matches are right. Higher is better in both. "
+    "Solid lines are cycle-consistent results, dashed ones are not."
+)
+
+_EPIPOLAR_CAPTION = (
+    "The same by the distance to the epipolar lines of the scene's cameras. This needs no depth, "
+    "so it judges every match, but it does not detect matches that are wrong along the line."
+)
+
+_CAMERAS_CAPTION = (
+    "The positions of the cameras with their viewing directions, and the features whose depth is "
+    "known, seen from two sides. The unit is that of the calibration."
+)
+
+_LENGTHS_CAPTION = (
+    "Union-find joins whatever the input connects, and must throw away every component "
+    "that contains two features of one image; synchronisation splits it instead. "
+    "Right: how many tracks remain, by the number of images in which they are seen."
+)
+
+_MATRIX_CAPTION = "One block a pair of images, one point a match."
+
+_ORDER_CAPTION = (
+    " The features of an image are ordered by track, the longest first, so that consistent "
+    "matches line up."
+)
+
+_PAIR_CAPTION = (
+    "One panel a method, one line a match, wrong ones on top. A match is right if the truth moves "
+    "the left feature to within 1 % of the right image's larger dimension from the right feature."
+)
+
+_PAIR_CAPTION_WITHOUT_TRUTH = "One panel a method, one line a match. The truth is unknown."
+
+_TRACKS_CAPTION = (
+    "Above: the images with numbered marks. Below: one strip a track, with the patch around its "
+    "feature in every image, at the feature's scale and rotated as in the first view. An empty "
+    "frame means that the track is not seen there. These are some of the longest tracks, chosen "
+    "to be far apart, whether they are right or wrong."
+)
 
 
 def write_scene_report(
@@ -44,23 +90,24 @@ def write_scene_report(
 ) -> None:
     """Write `report.html` and its pictures.
 
-    The pictures are `fcm.png` (with truth only), `lengths.png`, `matrix.png`,
-    `overlay-<a>-<b>.png` for up to three pairs of images counted from 1, and
-    `overlay-tracks.png` (where a cycle-consistent result has a track). Those
-    of an earlier run that no longer apply are removed.
+    The pictures are `fcm.png` (with truth), `epipolar.png` and `cameras.png`
+    (with cameras), `lengths.png`, `matrix.png`, `overlay-<a>-<b>.png` for up to
+    three pairs of images counted from 1, and `overlay-tracks.png` (if a
+    cycle-consistent result has a track). Pictures of an earlier run that no
+    longer apply are removed.
 
     Parameters
     ----------
     folder : Path
-        Where to write; it is made if need be.
+        The folder to write to; it is created if necessary.
     scene : Scene
     features : sequence of Features, length k
     results : dict of str to PairwiseMatches or MultiMatching
         "input" first, then the methods.
     errors : dict of str to MatchErrors
-        Those of the same matches.
+        The errors of `results`.
     evaluation : SceneEvaluation
-        Of the same methods.
+        The evaluation of `results`.
 
     Raises
     ------
@@ -77,147 +124,27 @@ def write_scene_report(
     }
     plots = _plots(scene, features, results, evaluation, counts)
     overlays = _overlays(scene, features, results, errors)
-    names = ["fcm.png", "epipolar.png", "cameras.png"]
-    for old in [*(folder / name for name in names), *folder.glob("overlay-*.png")]:
+    for old in [*(folder / name for name in _OPTIONAL_PICTURES), *folder.glob("overlay-*.png")]:
         old.unlink(missing_ok=True)
     for picture in plots + overlays:
         write_bytes(folder / picture.file, picture.png)
+    # Methods that are always consistent first: the page opens with one of them.
+    methods = sorted(evaluation.methods, key=lambda name: name not in counts)
     page = environment().get_template("scene.html")
     html = page.render(
         evaluation=evaluation,
         rows=_method_rows(evaluation),
-        verdicts=[
-            verdict(name, evaluation.methods, counts)
-            # Those that are consistent by nature first: the report opens with one.
-            for name in sorted(evaluation.methods, key=lambda name: name not in counts)
-            if name != "input"
-        ],
+        verdicts=[verdict(m, evaluation.methods, counts) for m in methods if m != "input"],
         tracks_kept=_tracks_kept(counts),
         plots=plots,
         overlays=overlays,
         images=_image_rows(scene, features),
         depths_known=_depths_known(scene, features),
-        depth_figures=_depth_figures(evaluation.depth_quality),
-        settings=_flat(evaluation.settings),
+        depth_row=_depth_row(evaluation.depth_quality),
+        truth_from_plane_sweep=evaluation.truth == FeatureDepths.kind,
+        settings=flatten(evaluation.settings),
     )
     write_bytes(folder / "report.html", html.encode())
-
-
-def _plots(
-    scene: Scene,
-    features: Sequence[Features],
-    results: Mapping[str, Matches],
-    evaluation: SceneEvaluation,
-    counts: Mapping[str, TrackCounts],
-) -> list[Picture]:
-    first = _first_consistent(results)
-    after = results[first] if first else None
-    plots = []
-    if evaluation.truth != "none":
-        caption = (
-            "Left: how many matches are right, relative to the number of image features. "
-            "Right: how many of the matches returned are right. Higher is better in both. "
-            "Solid lines are cycle-consistent results, dashed ones are not."
-        )
-        figure = fcm_figure(evaluation)
-        plots.append(Picture("fcm.png", "Correct matchings", caption, to_png(figure)))
-    if scene.cameras:
-        caption = (
-            "The same by the distance to the epipolar lines of the given cameras. This needs no "
-            "depth, so it judges every match, but it lets pass what is wrong along the line."
-        )
-        figure = fcm_figure(evaluation, by="epipolar_")
-        plots.append(Picture("epipolar.png", "Epipolar distance", caption, to_png(figure)))
-        plots.append(
-            Picture(
-                "cameras.png", "Cameras", _CAMERAS_CAPTION, to_png(cameras_figure(scene, features))
-            )
-        )
-    caption = (
-        "Union-find joins whatever the input connects and must throw away every component "
-        "that holds two features of one image; synchronisation splits it instead. "
-        "Right: how many tracks remain, by the number of images in which they are seen."
-    )
-    plots.append(Picture("lengths.png", "Tracks", caption, to_png(lengths_figure(counts))))
-    caption = (
-        "One block a pair of images, one point a match. The features of an image are ordered "
-        "by track, the longest first, so that consistent matches line up."
-        if first
-        else "One block a pair of images, one point a match."
-    )
-    assert after is None or isinstance(after, MultiMatching)
-    figure = matrix_figure(results["input"], after, first, scene.labels)
-    plots.append(Picture("matrix.png", "The matrix W", caption, to_png(figure)))
-    return plots
-
-
-_CAMERAS_CAPTION = (
-    "Where the cameras stand, with their lines of sight, and the points whose depth is known at "
-    "the features: from two sides, in units of the calibration."
-)
-
-
-def _depths_known(scene: Scene, features: Sequence[Features]) -> str:
-    """Say for how many features a truth from depths knows the depth."""
-    if not isinstance(scene.truth, DepthMaps | FeatureDepths):
-        return ""
-    points = [scene.truth.points(i, f.xy)[:, 0] for i, f in enumerate(features)]
-    known = sum(int(np.isfinite(column).sum()) for column in points)
-    return f"{known:,} of {sum(len(column) for column in points):,} features"
-
-
-def _first_consistent(results: Mapping[str, Matches]) -> str:
-    """Name of the first cycle-consistent method, or ""."""
-    names = (n for n, m in results.items() if n != "input" and isinstance(m, MultiMatching))
-    return next(names, "")
-
-
-def _overlays(
-    scene: Scene,
-    features: Sequence[Features],
-    results: Mapping[str, Matches],
-    errors: Mapping[str, MatchErrors],
-) -> list[Picture]:
-    pictures = []
-    for a, b in overlay_pairs(len(features)):
-        title = f"Matches of {scene.labels[a]} and {scene.labels[b]}"
-        pictures.append(
-            _overlay(
-                f"overlay-{a + 1}-{b + 1}.png",
-                title,
-                _pair_caption(scene),
-                pair_figure(scene, features, errors, (a, b)),
-            )
-        )
-    first = _first_consistent(results)
-    matching = results.get(first)
-    if isinstance(matching, MultiMatching):
-        figure = tracks_figure(scene, features, matching, errors[first])
-        if figure is not None:
-            title = f"Some tracks of {style_of(first).name}"
-            pictures.append(_overlay("overlay-tracks.png", title, _TRACKS_CAPTION, figure))
-    return pictures
-
-
-_TRACKS_CAPTION = (
-    "Above, the images with numbered marks; below, one strip a track with the patch around its "
-    "feature in every image, at the feature's scale and turned as in the first view. An empty "
-    "frame: the track is not seen there. The tracks are the longest, those taken that lie far "
-    "apart; whether they are right plays no part in the choice."
-)
-
-
-def _pair_caption(scene: Scene) -> str:
-    if scene.truth is None:
-        return "One panel a method, a line a match. The truth is unknown."
-    return (
-        "One panel a method, a line a match, wrong ones on top. Right: the left feature, moved "
-        "to the right image by the truth, lands within 1 % of that image's larger dimension."
-    )
-
-
-def _overlay(file: str, title: str, caption: str, figure: Figure) -> Picture:
-    return Picture(file, title, caption, to_png(figure), photograph=True)
 
 
 def verdict(
@@ -225,15 +152,15 @@ def verdict(
     methods: Mapping[str, MethodEvaluation],
     counts: Mapping[str, TrackCounts],
 ) -> str:
-    """Say in a sentence what a method made of the input.
+    """Describe in a sentence the result of a method, compared with the input.
 
     Parameters
     ----------
     method : str
     methods : dict of str to MethodEvaluation
-        The method, and "input" to compare it with.
+        Contains the method and "input".
     counts : dict of str to TrackCounts
-        Of the cycle-consistent methods.
+        The tracks of the cycle-consistent methods.
 
     Returns
     -------
@@ -243,25 +170,83 @@ def verdict(
     name = style_of(method).name
     if method in counts:
         tracks = _many(len(counts[method].lengths), "consistent track")
-        what = f"{name} returns {_many(after.matchings, 'match')} in {tracks}"
+        result = f"{name} returns {_many(after.matchings, 'match')} in {tracks}"
     else:
         consistent = "cycle-consistent" if after.cycle_consistent else "not cycle-consistent"
-        what = f"{name} returns {_many(after.matchings, 'match')}, {consistent}"
-    what += f" (input: {before.matchings:,})"
+        result = f"{name} returns {_many(after.matchings, 'match')}, {consistent}"
+    result += f" (input: {before.matchings:,})"
     changes = [
-        _change(words, getattr(before, curve).get(HEADLINE), getattr(after, curve).get(HEADLINE))
-        for words, curve in (("precision at 1 %", "precision"), ("FCM at 1 %", "fcm"))
+        _change("precision at 1 %", before.precision.get(HEADLINE), after.precision.get(HEADLINE)),
+        _change("FCM at 1 %", before.fcm.get(HEADLINE), after.fcm.get(HEADLINE)),
     ]
-    return "; ".join([what, *filter(None, changes)]) + "."
+    return "; ".join([result, *filter(None, changes)]) + "."
+
+
+def _plots(
+    scene: Scene,
+    features: Sequence[Features],
+    results: Mapping[str, Matches],
+    evaluation: SceneEvaluation,
+    counts: Mapping[str, TrackCounts],
+) -> list[Picture]:
+    """Draw the plots of a scene, in the order of the page."""
+    plots = []
+    if evaluation.truth != "none":
+        png = to_png(fcm_figure(evaluation))
+        plots.append(Picture("fcm.png", "Correct matchings", _FCM_CAPTION, png))
+    if scene.cameras:
+        png = to_png(fcm_figure(evaluation, epipolar=True))
+        plots.append(Picture("epipolar.png", "Epipolar distance", _EPIPOLAR_CAPTION, png))
+        png = to_png(cameras_figure(scene, features))
+        plots.append(Picture("cameras.png", "Cameras", _CAMERAS_CAPTION, png))
+    png = to_png(lengths_figure(counts))
+    plots.append(Picture("lengths.png", "Tracks", _LENGTHS_CAPTION, png))
+    name, result = _first_consistent(results)
+    png = to_png(matrix_figure(results["input"], result, name, scene.labels))
+    caption = _MATRIX_CAPTION + (_ORDER_CAPTION if result is not None else "")
+    plots.append(Picture("matrix.png", "The matrix W", caption, png))
+    return plots
+
+
+def _overlays(
+    scene: Scene,
+    features: Sequence[Features],
+    results: Mapping[str, Matches],
+    errors: Mapping[str, MatchErrors],
+) -> list[Picture]:
+    """Draw the pictures with photographs, in the order of the page."""
+    pictures = []
+    caption = _PAIR_CAPTION if scene.truth is not None else _PAIR_CAPTION_WITHOUT_TRUTH
+    for a, b in overlay_pairs(len(features)):
+        file = f"overlay-{a + 1}-{b + 1}.png"
+        title = f"Matches of {scene.labels[a]} and {scene.labels[b]}"
+        png = to_png(pair_figure(scene, features, errors, (a, b)))
+        pictures.append(Picture(file, title, caption, png, photograph=True))
+    name, result = _first_consistent(results)
+    figure = tracks_figure(scene, features, result, errors[name]) if result is not None else None
+    if figure is not None:
+        title = f"Some tracks of {style_of(name).name}"
+        png = to_png(figure)
+        pictures.append(Picture("overlay-tracks.png", title, _TRACKS_CAPTION, png, photograph=True))
+    return pictures
+
+
+def _first_consistent(results: Mapping[str, Matches]) -> tuple[str, MultiMatching | None]:
+    """Return the first method with a cycle-consistent result, and the result; or "" and None."""
+    for name, matches in results.items():
+        if name != "input" and isinstance(matches, MultiMatching):
+            return name, matches
+    return "", None
 
 
 def _many(number: int, noun: str) -> str:
+    """Write a number with its noun in singular or plural."""
     plural = "es" if noun.endswith("ch") else "s"
     return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def _change(what: str, before: float | None, after: float | None) -> str:
-    """Say how a share moved, judged by the digits that are shown."""
+    """Describe how a share changed, by the digits that are shown; "" if one is not known."""
     if before is None or after is None:
         return ""
     old, new = round(100 * before, 1), round(100 * after, 1)
@@ -271,12 +256,12 @@ def _change(what: str, before: float | None, after: float | None) -> str:
 
 
 def _tracks_kept(counts: Mapping[str, TrackCounts]) -> str:
-    """Compare the features in tracks with what union-find would keep of the input."""
+    """Compare the features in tracks with those that union-find keeps of the input."""
     union = counts["input"]
     text = (
         f"Union-find on the input keeps {_many(union.kept, 'feature')} in "
         f"{_many(len(union.lengths), 'consistent track')} and throws away "
-        f"{_many(union.lost, 'feature')} in components that hold two features of one image"
+        f"{_many(union.lost, 'feature')} in components that contain two features of one image"
     )
     others = [
         f"{style_of(name).name} keeps {_many(count.kept, 'feature')} in "
@@ -287,8 +272,17 @@ def _tracks_kept(counts: Mapping[str, TrackCounts]) -> str:
     return "; ".join([text, *others]) + "."
 
 
+def _depths_known(scene: Scene, features: Sequence[Features]) -> str:
+    """Say at how many features the truth knows a depth; "" if it does not consist of depths."""
+    if not isinstance(scene.truth, DepthMaps | FeatureDepths):
+        return ""
+    points = [scene.truth.points(i, f.xy)[:, 0] for i, f in enumerate(features)]
+    known = sum(int(np.isfinite(column).sum()) for column in points)
+    return f"{known:,} of {sum(len(column) for column in points):,} features"
+
+
 def _method_rows(evaluation: SceneEvaluation) -> list[tuple[str, bool, list[Cell]]]:
-    """Name, cycle-consistency and the seven figures of every method."""
+    """Return name, cycle-consistency and seven cells of every method."""
     methods = evaluation.methods
     columns = [
         [Cell(count(m.matchings)) for m in methods.values()],
@@ -306,24 +300,24 @@ def _method_rows(evaluation: SceneEvaluation) -> list[tuple[str, bool, list[Cell
 
 
 def _costs(values: Mapping[str, float]) -> list[Cell]:
-    """Print what the methods took; the input's cost is no achievement, so never the best."""
-    own = {name: value for name, value in values.items() if name != "input"}
-    best = dict(zip(own, mark_best(list(own.values()), decimal, min), strict=True))
-    return [best.get(name, Cell(decimal(value))) for name, value in values.items()]
+    """Write what the methods took, and mark the best; the cost of the input is not compared."""
+    methods = {name: value for name, value in values.items() if name != "input"}
+    cells = dict(zip(methods, mark_best(list(methods.values()), decimal, min), strict=True))
+    return [cells.get(name, Cell(decimal(value))) for name, value in values.items()]
 
 
-def _depth_figures(quality: Mapping[str, Any]) -> list[str]:
-    """Print the quality of reconstructed depths: one row, empty where there is none."""
+def _depth_row(quality: Mapping[str, Any]) -> list[str]:
+    """Return the row about the depths of a plane sweep; empty without `depth_quality`."""
     if not quality:
         return []
     judged, share = quality["judged"], quality["reconstructed"]
-    found = "–" if share is None else f"{count(judged * share)} ({percent(share)})"
+    swept = "–" if share is None else f"{count(judged * share)} ({percent(share)})"
     within, in_all = percent(quality["within"]), percent(quality["within_in_all"])
-    return [quality["against"], count(judged), found, within, in_all, decimal(quality["median"])]
+    return [quality["against"], count(judged), swept, within, in_all, decimal(quality["median"])]
 
 
 def _image_rows(scene: Scene, features: Sequence[Features]) -> list[list[str]]:
-    """Name, size, keypoints, distinct positions and features used of every image."""
+    """Return name, size, keypoints, different positions and features used of every image."""
     return [
         [
             path.name,
@@ -334,16 +328,3 @@ def _image_rows(scene: Scene, features: Sequence[Features]) -> list[list[str]]:
         ]
         for path, f in zip(scene.paths, features, strict=True)
     ]
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Make rows of a table of settings; nested ones are called "outer: inner"."""
-    rows = []
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            rows += _flat(value, f"{prefix}{key}: ")
-        elif isinstance(value, list | tuple):
-            rows.append((f"{prefix}{key}", ", ".join(map(str, value))))
-        else:
-            rows.append((f"{prefix}{key}", "–" if value is None else str(value)))
-    return rows

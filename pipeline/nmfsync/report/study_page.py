@@ -1,4 +1,4 @@
-"""The figure and the report of a study."""
+"""The page about a study, and its figure."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from nmfsync.report.figures.style import (
+    GRID,
     INK,
     MethodStyle,
     legend_of,
@@ -20,7 +21,8 @@ from nmfsync.report.figures.style import (
     unbox,
 )
 from nmfsync.report.page import Picture, environment, write_bytes
-from nmfsync.study.definitions import METRICS, Results, Row, Study
+from nmfsync.study.definitions import METRICS, Study
+from nmfsync.study.results import Results, Row
 
 
 def write_study_report(folder: Path, study: Study, results: Results) -> None:
@@ -41,9 +43,9 @@ def write_study_report(folder: Path, study: Study, results: Results) -> None:
     picture = Picture(
         "figure.png",
         study.title,
-        "One column a parameter, one row a metric. Lines are means, bands two standard errors to "
-        "either side. Solid lines are cycle-consistent in every sample, dashed ones are not. "
-        "Scales differ from panel to panel; errors of the input may lie above.",
+        "One column a parameter, one row a metric. Lines are means; bands are two standard errors "
+        "on either side. Solid lines are cycle-consistent in every sample, dashed ones are not. "
+        "Scales differ between panels; errors of the input may be above the panel.",
         to_png(figure),
     )
     counts = sorted({row.samples for row in results.rows})
@@ -65,17 +67,6 @@ def write_study_report(folder: Path, study: Study, results: Results) -> None:
     write_bytes(folder / "report.html", html.encode())
 
 
-def _to_pdf(figure: Figure) -> bytes:
-    buffer = BytesIO()
-    nothing = {"CreationDate": None, "Producer": None, "Creator": None}
-    figure.savefig(buffer, format="pdf", metadata=nothing)
-    return buffer.getvalue()
-
-
-def _methods(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row.method for row in rows))
-
-
 def study_figure(study: Study, rows: Sequence[Row]) -> Figure:
     """Draw every metric over every parameter.
 
@@ -90,18 +81,17 @@ def study_figure(study: Study, rows: Sequence[Row]) -> Figure:
     matplotlib.figure.Figure
     """
     columns = list(dict.fromkeys(row.parameter for row in rows))
-    styles, consistent = styles_of(_methods(rows)), _consistent(rows)
-    height, width = len(study.metrics), len(columns)
-    size = (2.9 * width + 0.7, 2.1 * height + 0.9)
+    styles, consistent = styles_of(_methods(rows)), _consistent_methods(rows)
+    size = (2.9 * len(columns) + 0.7, 2.1 * len(study.metrics) + 0.9)  # inches
     figure = Figure(figsize=size, dpi=150)
-    grid = figure.subplots(height, width, squeeze=False, sharex="col")
-    for line, metric in zip(grid, study.metrics, strict=True):
-        for axes, column, parameter in zip(line, columns, study.parameters, strict=True):
-            here = [row for row in rows if (row.metric, row.parameter) == (metric, column)]
-            _draw(axes, here, styles, consistent)
+    grid = figure.subplots(len(study.metrics), len(columns), squeeze=False, sharex="col")
+    for panels, metric in zip(grid, study.metrics, strict=True):
+        for axes, column, parameter in zip(panels, columns, study.parameters, strict=True):
+            of_panel = [row for row in rows if (row.metric, row.parameter) == (metric, column)]
+            _draw_panel(axes, of_panel, styles, consistent)
             if metric == study.metrics[-1]:
                 axes.set_xlabel(parameter.label, color=INK)
-        line[0].set_ylabel(METRICS[metric], color=INK)
+        panels[0].set_ylabel(METRICS[metric], color=INK)
     handles = [Line2D([], [], **line_of(styles[name], name in consistent)) for name in styles]
     legend_of(figure, handles, 0.0)
     inch_x, inch_y = 1 / np.array(size)
@@ -112,15 +102,29 @@ def study_figure(study: Study, rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _consistent(rows: Sequence[Row]) -> set[str]:
-    """Methods without any cycle-error in the whole study."""
-    wrong = {row.method for row in rows if row.metric == "cycle_error" and row.mean > 0}
-    return set(_methods(rows)) - wrong
+def _to_pdf(figure: Figure) -> bytes:
+    """Draw a figure; the same figure gives the same bytes, without date and version."""
+    buffer = BytesIO()
+    nothing = {"CreationDate": None, "Producer": None, "Creator": None}
+    figure.savefig(buffer, format="pdf", metadata=nothing)
+    return buffer.getvalue()
 
 
-def _draw(
+def _methods(rows: Sequence[Row]) -> list[str]:
+    """Return the names of the methods in order of appearance, "input" included."""
+    return list(dict.fromkeys(row.method for row in rows))
+
+
+def _consistent_methods(rows: Sequence[Row]) -> set[str]:
+    """Return the methods without any cycle-error in the whole study."""
+    inconsistent = {row.method for row in rows if row.metric == "cycle_error" and row.mean > 0}
+    return set(_methods(rows)) - inconsistent
+
+
+def _draw_panel(
     axes: Axes, rows: Sequence[Row], styles: dict[str, MethodStyle], consistent: set[str]
 ) -> None:
+    """Draw one metric of every method over one parameter."""
     for method, style in styles.items():
         own = [row for row in rows if row.method == method]
         x, mean, error = np.array([(r.value, r.mean, r.standard_error) for r in own]).T
@@ -128,11 +132,11 @@ def _draw(
             x, mean - 2 * error, mean + 2 * error, color=style.colour, alpha=0.2, linewidth=0
         )
         axes.plot(x, mean, **line_of(style, method in consistent))
-    # The input's errors are so much larger that the methods would not be told apart.
-    methods = [row.mean + 2 * row.standard_error for row in rows if row.method != "input"]
+    # The errors of the input are so large that the methods could not be distinguished.
+    highest = [row.mean + 2 * row.standard_error for row in rows if row.method != "input"]
     if rows[0].metric in ("cycle_error", "gt_error"):
-        axes.set_ylim(0, 1.15 * max(*methods, 0.05))
+        axes.set_ylim(0, 1.15 * max(*highest, 0.05))
     axes.xaxis.set_major_locator(MaxNLocator(6, min_n_ticks=3))
     axes.yaxis.set_major_locator(MaxNLocator(4, min_n_ticks=3))
-    axes.grid(axis="y", color="#E4E4E4", linewidth=0.7)
+    axes.grid(axis="y", color=GRID, linewidth=0.7)
     unbox(axes)

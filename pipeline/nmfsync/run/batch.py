@@ -1,8 +1,9 @@
-"""Runs of several scenes."""
+"""Runs of several scenes and data sets: what `nmfsync run` does."""
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +12,112 @@ from tqdm import tqdm
 
 from nmfsync.errors import NmfsyncError, reason_of
 from nmfsync.evaluation.summary import SceneEvaluation
+from nmfsync.report.dataset_page import write_dataset_report
 from nmfsync.run.scene import run_scene
-from nmfsync.run.settings import Settings, steps
-from nmfsync.scenes import catalogue
+from nmfsync.run.settings import Settings
+from nmfsync.runtime.engine import ENGINES
+from nmfsync.runtime.engine import engine as use_engine
+from nmfsync.scenes.catalogue import datasets, scene_names
 
 
-def _is_dataset(target: str) -> bool:
-    return any(entry.name == target for entry in catalogue.datasets())
+@dataclass(frozen=True)
+class Batch:
+    """What became of several scenes.
+
+    Attributes
+    ----------
+    evaluations : dict of str to SceneEvaluation
+        By name of the scene.
+    failures : dict of str to str
+        What is wrong with the scenes that have no evaluation.
+    reports : dict of str to Path
+        The report of every data set among the targets.
+    """
+
+    evaluations: dict[str, SceneEvaluation] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    reports: dict[str, Path] = field(default_factory=dict)
+
+
+def run_scenes(
+    targets: Sequence[str] = ("sample",),
+    settings: Settings | None = None,
+    out: Path | str = "outputs",
+    data: Path | str | None = None,
+    jobs: int = 1,
+    engine: str = ENGINES[0],
+    address: str | None = None,
+    progress: bool = False,
+) -> Batch:
+    """Run several scenes and write their reports; a data set gets a report of its own.
+
+    A scene that fails does not stop the others.
+
+    Parameters
+    ----------
+    targets : sequence of str
+        Data sets ("graffiti"), scenes ("graffiti/graf") and folders of images.
+    settings : Settings, optional
+    out : Path or str
+        Every scene gets the folder `<out>/<data set>/<scene>`, see `run_scene`; a
+        data set gets `report.html` and `evaluation.csv` in `<out>/<data set>`.
+    data : Path or str, optional
+        Folder with local copies of the data sets.
+    jobs : int
+        Number of scenes at once, each in a process.
+    engine, address : str
+        What extracts, matches and verifies, see `runtime.engine.engine`.
+    progress : bool
+        Show progress bars, and errors at once, if stderr is a terminal.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    NmfsyncError
+        If a target is unknown, or the engine cannot be used.
+    """
+    settings, out = settings or Settings(), Path(out)
+    scenes = {target: scene_names(target) for target in targets}
+    names = list(dict.fromkeys(name for group in scenes.values() for name in group))
+    if jobs > 1 and engine != ENGINES[0]:
+        raise NmfsyncError(
+            f"several jobs work with engine {ENGINES[0]} only, got engine {engine}; use --jobs 1"
+        )
+    batch = Batch()
+    with use_engine(engine, address):
+        _run_all(batch, names, settings, out, data, jobs, progress)
+    for target, group in scenes.items():
+        _write_report(batch, target, group, out)
+    return batch
 
 
 def _run_all(
-    names: list[str], settings: Settings, out: Path, data: Path | None, jobs: int
-) -> tuple[dict[str, SceneEvaluation], dict[str, str]]:
-    """Run all scenes; one that fails is reported, and the others go on.
-
-    Returns the evaluations, and what is wrong with the scenes that have none.
-    """
-    done: dict[str, SceneEvaluation] = {}
-    failed: dict[str, str] = {}
-    total = len(steps(settings)) * len(names)
-    with tqdm(total=total, unit="step", disable=None, leave=False) as bar:
+    batch: Batch,
+    names: Sequence[str],
+    settings: Settings,
+    out: Path,
+    data: Path | str | None,
+    jobs: int,
+    progress: bool,
+) -> None:
+    total = len(settings.steps) * len(names)
+    with tqdm(total=total, unit="step", disable=None if progress else True, leave=False) as bar:
 
         def finished(name: str, result: SceneEvaluation | str) -> None:
-            if isinstance(result, str):
-                failed[name] = result
+            if not isinstance(result, str):
+                batch.evaluations[name] = result
+                return
+            batch.failures[name] = result
+            if progress:
                 bar.write(f"Error: {result}", file=sys.stderr)
-            else:
-                done[name] = result
 
         if jobs == 1 or len(names) == 1:
             for name in names:
-                finished(name, _run_one(name, settings, out, data, _advance(bar, name)))
+                step = _advance(bar, name) if progress else None
+                finished(name, _run_one(name, settings, out, data, step))
         else:
             here = Path.cwd()
             work = (delayed(_run_elsewhere)(here, name, settings, out, data) for name in names)
@@ -49,15 +125,14 @@ def _run_all(
             for name, result in zip(names, results, strict=True):
                 finished(name, result)
                 bar.set_description(f"{name} done")
-                bar.update(len(steps(settings)))
-    return done, failed
+                bar.update(len(settings.steps))
 
 
 def _run_one(
     name: str,
     settings: Settings,
     out: Path,
-    data: Path | None,
+    data: Path | str | None,
     progress: Callable[[str], None] | None = None,
 ) -> SceneEvaluation | str:
     """Run one scene; return its evaluation, or what is wrong with it."""
@@ -83,3 +158,19 @@ def _advance(bar: Any, name: str) -> Callable[[str], None]:
             bar.update(1)
 
     return show
+
+
+def _write_report(batch: Batch, target: str, names: Sequence[str], out: Path) -> None:
+    """Write the report of a data set, if the target is one and any of its scenes has run."""
+    entry = next((entry for entry in datasets() if entry.name == target), None)
+    evaluations = [batch.evaluations[name] for name in names if name in batch.evaluations]
+    if entry is None or not evaluations:
+        return
+    labels = {name: f"#{n} {name.split('/')[-1]}" for n, name in enumerate(entry.members, start=1)}
+    left_out = [
+        f"{labels.get(name, name)}: {batch.failures[name]}"
+        for name in names
+        if name in batch.failures
+    ]
+    write_dataset_report(out / target, entry.title, evaluations, labels, left_out)
+    batch.reports[target] = out / target / "report.html"

@@ -1,23 +1,152 @@
-"""A file of matches made consistent."""
+"""A file of matches made consistent: what `nmfsync synchronise` does."""
 
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from nmfsync.errors import NmfsyncError
-from nmfsync.evaluation.tracks import Change
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
+from nmfsync.evaluation.tracks import Change, compare
+from nmfsync.exchange.blocks import check_added, choose
 from nmfsync.exchange.colmap import ColmapSource, count_verified
-from nmfsync.matching.verification import verify as verify_matches
-from nmfsync.types.matches import Matches, PairwiseMatches
+from nmfsync.exchange.formats import NPZ, format_of, read_matches
+from nmfsync.exchange.tracks import write_source_tracks
+from nmfsync.matching.verification import check_geometry, verify
+from nmfsync.report.change_page import write_change_report
+from nmfsync.runtime.files import check_target, put, staging
+from nmfsync.synchronisation.methods import Function, Method
+from nmfsync.synchronisation.synchronise import synchronise
+from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 
 
-def _verified(matches: PairwiseMatches, model: str | None) -> PairwiseMatches:
-    if model is None:
+@dataclass(frozen=True)
+class SynchronisedFile:
+    """What `synchronise_file` wrote.
+
+    Attributes
+    ----------
+    path, report : Path
+        The file of matches, and the page about it.
+    tracks : Path or None
+        None if the method is not cycle-consistent.
+    result : PairwiseMatches or MultiMatching
+        What the method returned; its `settings` say with which settings.
+    change : Change
+        What became of the matches of the input in the file.
+    remarks : tuple of str
+        What the figures do not say.
+    """
+
+    path: Path
+    report: Path
+    tracks: Path | None
+    result: Matches
+    change: Change
+    remarks: tuple[str, ...]
+
+
+def synchronise_file(
+    path: Path | str,
+    out: Path | str,
+    features: Path | str | None = None,
+    method: str | Method | Function = "clustersync",
+    universe_size: int | str = "auto",
+    theta: float | None = None,
+    seed: int = 0,
+    geometry: str | None = None,
+    added: str = "none",
+    overwrite: bool = False,
+    progress: bool = False,
+    **options: Any,
+) -> SynchronisedFile:
+    """Make the matches of a file consistent, and write a file of the same format.
+
+    Beside `out` go `tracks.csv`, if the method is cycle-consistent, and a
+    report, whose name is that of `out` with the ending `.report.html`. All are
+    prepared aside and put in place at the end.
+
+    Parameters
+    ----------
+    path : Path or str
+        A COLMAP database, matches of hloc, or an `.npz` file of `PairwiseMatches.save`.
+    out : Path or str
+    features : Path or str, optional
+        The features that matches of hloc belong to.
+    method, universe_size, theta, seed, progress, **options
+        As for `synchronise`.
+    geometry : str, optional
+        First keep only matches of two images that agree with one "fundamental"
+        matrix or "homography", see `verify`. Otherwise those that COLMAP
+        verified are read if there are any.
+    added : str
+        Which matches that were not in the file to write to a COLMAP database or
+        file of hloc: "none", those of images that had matches ("matched"), or "all".
+    overwrite : bool
+        Replace what exists.
+
+    Returns
+    -------
+    SynchronisedFile
+
+    Warns
+    -----
+    NmfsyncWarning
+        What reading, verification and the method warn of; the report has it too.
+
+    Raises
+    ------
+    NmfsyncError
+        If the file cannot be used, an option is not valid, or an output exists.
+    """
+    path, out = Path(path), Path(out)
+    features = None if features is None else Path(features)
+    kind = format_of(path)
+    if out.suffix.lower() not in kind.endings:
+        raise NmfsyncError(f"{out}: the name must end in {kind.endings[0]}: {path} is {kind.name}")
+    tracks, report = out.with_name("tracks.csv"), out.with_name(f"{out.stem}.report.html")
+    for target in (out, tracks, report):
+        check_target(target, [path, *([features] if features else [])], overwrite)
+    check_added(added)
+    if geometry is not None:
+        check_geometry(geometry)
+    with staging(out) as folder:
+        with collected_warnings() as texts:
+            matches = read_matches(path, features, verified=False if geometry else None)
+            usable = _verified(path, matches, geometry, progress)
+            result = synchronise(usable, method, universe_size, theta, seed, progress, **options)
+            written = result if kind is NPZ else choose(result, added)
+            kind.write(written, folder / out.name)
+        change = compare(matches, written)
+        remarks = _remarks(result, written, change, folder / out.name)
+        names = (path.name, out.name)
+        settings = dict(result.settings or {})
+        write_change_report(folder / report.name, names, settings, change, remarks, texts)
+        if isinstance(result, MultiMatching):
+            write_source_tracks(folder / tracks.name, result, result.source)
+        else:
+            tracks.unlink(missing_ok=True)  # of another method
+        for target in (tracks, report, out):
+            if (folder / target.name).exists():
+                put(folder / target.name, target)
+    for text in texts:
+        warnings.warn(text, NmfsyncWarning, stacklevel=2)
+    kept = tracks if isinstance(result, MultiMatching) else None
+    return SynchronisedFile(out, report, kept, result, change, tuple(remarks))
+
+
+def _verified(
+    path: Path, matches: PairwiseMatches, geometry: str | None, progress: bool
+) -> PairwiseMatches:
+    if geometry is None:
         return matches
     if matches.source is None:
-        raise NmfsyncError("--verify needs positions, which an .npz file of matches has not")
-    return verify_matches(matches, matches.source.xy(), model)
+        raise NmfsyncError(f"{path}: an .npz file has no positions, so its matches cannot be "
+                           "verified; leave out --verify")  # fmt: skip
+    return verify(matches, matches.source.xy(), geometry, progress)
 
 
-def _remarks(result: Matches, written: Matches, change: Change, made: Path) -> list[str]:
+def _remarks(result: Matches, written: Matches, change: Change, made: Path) -> Sequence[str]:
     """Say what the figures of a change do not."""
     remarks = []
     if left := (result.W.nnz - written.W.nnz) // 2:

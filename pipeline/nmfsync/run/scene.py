@@ -2,14 +2,15 @@
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
+from nmfsync import synthetic
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError
 from nmfsync.evaluation.errors import MatchErrors, match_errors
 from nmfsync.evaluation.summary import SceneEvaluation, evaluate
@@ -21,15 +22,15 @@ from nmfsync.matching.nearest_vnni import LENGTH
 from nmfsync.matching.pairs import select_pairs
 from nmfsync.matching.verification import verify
 from nmfsync.report.scene_page import write_scene_report
-from nmfsync.run.settings import Settings, theta_of
-from nmfsync.run.stages import Record, measure, run_stage
+from nmfsync.run.settings import Settings
+from nmfsync.run.stages import Stages
 from nmfsync.run.truth import measure_depth_quality, with_truth
-from nmfsync.runtime.cache import key_of, made_by, source_digest, versions
+from nmfsync.runtime.cache import code_behind, code_of, key_of, versions
 from nmfsync.runtime.files import atomic_write, sha256_of
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.scene import Scene
-from nmfsync.synchronisation.methods import IMAGE_OPTIONS, METHODS, UNWEIGHTED, compile_method
-from nmfsync.synchronisation.synchronise import resolve_universe_size, synchronise
+from nmfsync.synchronisation.methods import METHODS, resolve_universe_size
+from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches, matches_from_arrays
@@ -46,8 +47,9 @@ def run_scene(
 
     Writes `evaluation.json`, `report.html`, `tracks.csv` and the pictures to
     `<out>/<data set>/<scene>/`. Finished stages are kept in its folder
-    `stages`, and are used again as long as images, settings and libraries stay
-    the same; of features and matches, those of every image and pair of images.
+    `stages`, and are used again as long as what they depend on stays the same:
+    images, settings, libraries and code; of features and matches, those of
+    every image and pair of images.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ def run_scene(
     data : Path or str, optional
         Folder with local copies of the data sets.
     progress : callable, optional
-        Called with the name of every step (those of `steps`) before it starts;
+        Called with the name of every step (`Settings.steps`) before it starts;
         also shows progress bars inside the long ones.
 
     Returns
@@ -74,157 +76,169 @@ def run_scene(
         If the output cannot be written.
     """
     settings = settings or Settings()
-    step = progress or (lambda name: None)
+    step = progress or (lambda _step: None)
     step("images")
     scene = load_scene(name, data)
-    thetas = {method: theta_of(scene, method, settings) for method in settings.methods}
     folder = Path(out) / scene.name
-
-    keys, features, matches, records = _match_images(
-        scene, settings, folder / "stages", step, bars=progress is not None
-    )
+    stages = Stages(folder / "stages", bars=progress is not None)
+    step("features")
+    features = _extract(scene, settings, stages)
+    step("matches")
+    matches = _match(scene, features, settings, stages)
     step("truth")
-    scene, records["truth"] = with_truth(
-        scene, features, matches, folder / "stages", keys.features, bars=progress is not None
-    )
-    quality, records["depth quality"] = measure_depth_quality(
-        scene, features, folder / "stages", keys.features, bars=progress is not None
-    )
+    scene = with_truth(scene, features, matches, stages)
+    depth_quality = measure_depth_quality(scene, features, stages)
+    arguments = (settings.universe_size, settings.theta, settings.seed)
+    used = {name: METHODS[name].settings(matches, *arguments) for name in settings.methods}
     results: dict[str, Matches] = {"input": matches}
-    left_out = []
+    too_large = []
     for method in settings.methods:
         step(method)
         try:
-            results[method], records[method] = _synchronise(
-                matches,
-                method,
-                thetas[method],
-                settings,
-                folder / "stages",
-                keys.matches,
-                bars=progress is not None,
-            )
+            results[method] = _synchronise(matches, method, arguments, used[method], stages)
         except TooLargeError as error:
-            left_out.append(f"{method} left out: {error}")
+            too_large.append(f"{method} left out: {error}")
     if len(results) == 1:
-        raise NmfsyncError(f"{scene.name}: {'; '.join(left_out)}")
-
+        raise NmfsyncError(f"{scene.name}: {'; '.join(too_large)}")
     step("report")
     errors = {
-        method: match_errors(result, features, scene.truth, progress is not None)
+        method: match_errors(result, features, scene.truth, stages.bars)
         for method, result in results.items()
     }
-    warned = [text for record in records.values() for text in record.warnings]
     evaluation = SceneEvaluation(
         scene=scene.name,
         images=len(scene.paths),
         features=int(matches.sizes.sum()),
         sizes=matches.sizes.tolist(),
-        universe_size=resolve_universe_size(settings.universe, matches.sizes),
+        universe_size=resolve_universe_size(settings.universe_size, matches.sizes),
         truth=scene.truth.kind if scene.truth else "none",
-        settings={**asdict(settings), "theta": thetas, "versions": versions()},
+        settings=_all_settings(settings, used),
         methods={
             method: evaluate(
                 result,
                 features,
                 scene.truth,
-                records[method].seconds,
-                records[method].peak_memory_mb,
+                stages.records[_stage_of(method)].seconds,
+                stages.records[_stage_of(method)].peak_memory_mb,
                 scene.cameras,
                 errors[method],
-                progress=progress is not None,
+                progress=stages.bars,
             )
             for method, result in results.items()
         },
-        warnings=list(dict.fromkeys(warned)) + left_out,
-        depth_quality=quality,
+        warnings=stages.warnings() + too_large,
+        depth_quality=depth_quality,
     )
     _write(folder, scene, features, results, errors, evaluation)
     return evaluation
 
 
-class _Keys(NamedTuple):
-    """Keys of all that the features, and the matches, depend on."""
-
-    features: str
-    matches: str
-
-
-def _match_images(
-    scene: Scene, settings: Settings, folder: Path, step: Callable[[str], None], bars: bool
-) -> tuple[_Keys, list[Features], PairwiseMatches, dict[str, Record]]:
-    """Features and matches, with their keys."""
-    records = {}
-    step("features")
+def _extract(scene: Scene, settings: Settings, stages: Stages) -> list[Features]:
     digests = [sha256_of(path) for path in scene.paths]
-    options = (settings.features, settings.siblings, settings.contrast)
-    features, records["features"] = measure(
-        lambda: extract_all(scene.paths, *options, progress=bars, cache=folder / "features")
+    options = (settings.features, settings.orientations, settings.contrast)
+    stages.keys["features"] = key_of(code_of("features", "scenes"), digests, options)
+    return stages.measure(
+        "features",
+        lambda: extract_all(
+            scene.paths,
+            *options,
+            progress=stages.bars,
+            cache=stages.folder / "features",
+            digests=digests,
+        ),
     )
-    step("matches")
-    pairs, records["pairs"] = measure(
-        lambda: select_pairs(settings.pairs, features, scene.names, progress=bars)
+
+
+def _match(
+    scene: Scene, features: Sequence[Features], settings: Settings, stages: Stages
+) -> PairwiseMatches:
+    """Match the chosen pairs of images, and verify the matches if asked for."""
+    pairs = stages.measure(
+        "pairs", lambda: select_pairs(settings.pairs, features, scene.names, progress=stages.bars)
     )
-    key = key_of(made_by(), digests, options)
-    keys = _Keys(key, key_of(key, pairs, settings.ratio, settings.distance, settings.verify))
-    matches, records["input"] = run_stage(
-        folder / "matches.npz",
-        keys.matches,
-        lambda: _match(features, pairs, settings, folder, bars),
+    limits = (settings.ratio, settings.distance, settings.geometry)
+    return stages.run(
+        _stage_of("input"),
+        "matches.npz",
+        key_of(code_of("matching"), stages.keys["features"], pairs, limits),
+        lambda: _match_pairs(features, pairs, settings, stages),
         PairwiseMatches.arrays,
         PairwiseMatches.from_arrays,
         _compile_matching,
     )
-    return keys, features, matches, records
 
 
-def _match(
-    features: Sequence[Features], pairs: IntArray, settings: Settings, folder: Path, bars: bool
+def _match_pairs(
+    features: Sequence[Features], pairs: IntArray, settings: Settings, stages: Stages
 ) -> PairwiseMatches:
     matches = match(
         features,
         settings.ratio,
         weighted=True,
-        progress=bars,
+        progress=stages.bars,
         distance=settings.distance,
         pairs=pairs,
-        cache=folder / "matches",
+        cache=stages.folder / "matches",
     )
     if matches.W.nnz == matches.W.shape[0]:
         warnings.warn("no two images have a match", NmfsyncWarning, stacklevel=2)
-    elif settings.verify:
-        cache = folder / "verified"
-        xy = [f.xy for f in features]
-        matches = verify(matches, xy, settings.verify, progress=bars, cache=cache)
+    elif settings.geometry:
+        matches = verify(
+            matches,
+            [f.xy for f in features],
+            settings.geometry,
+            progress=stages.bars,
+            cache=stages.folder / "verified",
+        )
     return matches
 
 
 def _synchronise(
     matches: PairwiseMatches,
     method: str,
-    theta: float,
-    settings: Settings,
-    folder: Path,
-    key: str,
-    bars: bool,
-) -> tuple[Matches, Record]:
-    options = IMAGE_OPTIONS.get(method, {})
-    told = (method, settings.universe, theta, settings.seed)
-    given = matches.unweighted() if method in UNWEIGHTED else matches
-    return run_stage(
-        folder / f"{method}.npz",
-        key_of(key, told, options, source_digest(METHODS[method])),
-        lambda: synchronise(given, *told, progress=bars, **options),
+    arguments: tuple[int | str, float | None, int],
+    used: dict[str, Any],
+    stages: Stages,
+) -> Matches:
+    return stages.run(
+        _stage_of(method),
+        f"methods/{method}.npz",
+        key_of(stages.keys[_stage_of("input")], used, code_behind(METHODS[method].function)),
+        lambda: synchronise(matches, method, *arguments, progress=stages.bars),
         lambda result: result.arrays(),
         matches_from_arrays,
-        lambda: compile_method(method),
+        lambda: _compile_method(method),
     )
+
+
+def _stage_of(method: str) -> str:
+    """Name of a method's stage, which no other stage has."""
+    return f"method {method}"
 
 
 @cache
 def _compile_matching() -> None:
+    """Compile the kernels of the matching, so that this does not count as its time."""
     one = prepare([np.ones((1, LENGTH), np.uint8)])
     mutual_nearest(one, one, np.zeros((1, 2), np.int64))
+
+
+@cache
+def _compile_method(name: str) -> None:
+    """Compile a method's kernels, so that this does not count as its time."""
+    if METHODS[name].compiles:
+        W, _, sizes = synthetic.generate(k=3, d=4, rho=1.0, sigma=0.5)
+        synchronise(PairwiseMatches(W, sizes), name, universe_size=4)
+
+
+def _all_settings(settings: Settings, used: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of the run, and what every method was called with."""
+    theta = {method: values.get("theta", 0.0) for method, values in used.items()}
+    options = {
+        method: {name: value for name, value in values.items() if name != "method"}
+        for method, values in used.items()
+    }
+    return {**asdict(settings), "theta": theta, "options": options, "versions": versions()}
 
 
 def _write(

@@ -3,7 +3,6 @@
 import json
 import time
 import tracemalloc
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nmfsync.errors import NmfsyncWarning
+from nmfsync.errors import collected_warnings
 from nmfsync.runtime.cache import Arrays, load, save
 
 T = TypeVar("T")
@@ -36,51 +35,87 @@ class Record:
     warnings: list[str]
 
 
-def run_stage(
-    path: Path,
-    key: str,
-    compute: Callable[[], T],
-    pack: Callable[[T], Arrays],
-    unpack: Callable[[Arrays], T],
-    prepare: Callable[[], Any] = lambda: None,
-) -> tuple[T, Record]:
-    """Return a stage's result, from disk if it was written with the same key.
+class Stages:
+    """The stages of one run.
 
     Parameters
     ----------
-    path : Path
-        The `.npz` file of the stage.
-    key : str
-        Says what the result is made from: input, settings, versions. A missing
-        or damaged file, or one with another key, is made again.
-    compute : callable
-        Makes the result.
-    pack, unpack : callable
-        Turn the result into named arrays, and back.
-    prepare : callable
-        Called before the result is made, and not counted in what that takes.
+    folder : Path
+        Where finished stages are kept.
+    bars : bool
+        Show progress bars inside the stages if stderr is a terminal.
 
-    Returns
-    -------
-    result
-        What `compute` returned, now or then.
-    Record
+    Attributes
+    ----------
+    records : dict of str to Record
+        By name of the stage, in the order in which they ran.
+    keys : dict of str to str
+        By name of the stage: a digest of all that its result depends on.
     """
-    stored = _stored(path, key)
-    if stored is not None:
-        arrays, record = stored
-        return unpack(arrays), record
-    prepare()
-    result, record = measure(compute)
-    text = json.dumps({"key": key, "record": asdict(record)})
-    save(path, {"stage": np.array(text), **pack(result)})
-    return result, record
+
+    def __init__(self, folder: Path, bars: bool) -> None:
+        self.folder, self.bars = folder, bars
+        self.records: dict[str, Record] = {}
+        self.keys: dict[str, str] = {}
+
+    def measure(self, name: str, compute: Callable[[], T]) -> T:
+        """Run a stage whose result is not kept; return its result."""
+        result, self.records[name] = measure(compute)
+        return result
+
+    def run(
+        self,
+        name: str,
+        file: str,
+        key: str,
+        compute: Callable[[], T],
+        pack: Callable[[T], Arrays],
+        unpack: Callable[[Arrays], T],
+        prepare: Callable[[], Any] = lambda: None,
+    ) -> T:
+        """Return a stage's result, from disk if it was written with the same key.
+
+        Parameters
+        ----------
+        name : str
+            The stage in `records` and `keys`.
+        file : str
+            Name of its `.npz` file in the folder.
+        key : str
+            Digest of what the result depends on: input, settings, code. A missing
+            or damaged file, or one with another key, is made again.
+        compute : callable
+            Makes the result.
+        pack, unpack : callable
+            Turn the result into named arrays, and back.
+        prepare : callable
+            Called before the result is made, and not counted in what that takes.
+
+        Returns
+        -------
+        result
+            What `compute` returned, now or then.
+        """
+        path = self.folder / file
+        self.keys[name] = key
+        stored = _stored(path, key)
+        if stored is not None:
+            arrays, self.records[name] = stored
+            return unpack(arrays)
+        prepare()
+        result = self.measure(name, compute)
+        text = json.dumps({"key": key, "record": asdict(self.records[name])})
+        save(path, {"stage": np.array(text), **pack(result)})
+        return result
+
+    def warnings(self) -> list[str]:
+        """Return what the stages warned of, each text once."""
+        return list(dict.fromkeys(w for record in self.records.values() for w in record.warnings))
 
 
 def measure(compute: Callable[[], T]) -> tuple[T, Record]:
     """Call `compute`; return its result, and what it took and warned of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NmfsyncWarning)
+    with collected_warnings() as texts:
         tracemalloc.start()
         try:
             start = time.perf_counter()
@@ -89,15 +124,7 @@ def measure(compute: Callable[[], T]) -> tuple[T, Record]:
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-    ours = []
-    for warning in caught:
-        if issubclass(warning.category, NmfsyncWarning):
-            ours.append(str(warning.message))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-    return result, Record(seconds, peak / 1e6, ours)
+    return result, Record(seconds, peak / 1e6, texts)
 
 
 def _stored(path: Path, key: str) -> tuple[Arrays, Record] | None:

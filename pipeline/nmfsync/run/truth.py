@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.run.stages import Record, measure, run_stage
-from nmfsync.runtime.cache import key_of, made_by
+from nmfsync.run.stages import Stages
+from nmfsync.runtime.cache import code_of, key_of
 from nmfsync.runtime.files import sha256_of
 from nmfsync.scenes.scene import Scene
 from nmfsync.truth.depth_files import depth_maps_beside
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.truth.epipolar import check_cameras
 from nmfsync.truth.mesh import mesh_beside, render_mesh
-from nmfsync.truth.plane_sweep import reconstruct_depths
+from nmfsync.truth.plane_sweep import sweep_depths
 from nmfsync.truth.quality import DepthQuality, depth_quality, held_out_quality
 from nmfsync.truth.views import neighbouring_views
 from nmfsync.types.camera import Camera
@@ -32,49 +31,109 @@ HELD_OUT = "a view held out"
 
 
 def with_truth(
-    scene: Scene,
-    features: Sequence[Features],
-    matches: PairwiseMatches,
-    folder: Path,
-    key: str,
-    bars: bool,
-) -> tuple[Scene, Record]:
-    """Give a scene with cameras its truth: a mesh, depth maps, or depths made from the images."""
+    scene: Scene, features: Sequence[Features], matches: PairwiseMatches, stages: Stages
+) -> Scene:
+    """Give a scene with cameras its truth: a mesh, depth maps, or depths made from the images.
+
+    Parameters
+    ----------
+    scene : Scene
+    features : sequence of Features
+        Those of every image.
+    matches : PairwiseMatches
+        To check the cameras with; the truth does not depend on them.
+    stages : Stages
+        Of this run; "features" must have run.
+
+    Returns
+    -------
+    Scene
+        The same if it has a truth already, or no cameras.
+    """
     if scene.truth is not None or scene.cameras is None:
-        return scene, Record(0.0, 0.0, [])
-    cameras = scene.cameras
-    _, record = measure(lambda: check_cameras(scene, features, matches))
-    mesh = mesh_beside(scene.paths[0].parent)
+        return scene
+    cameras, images = scene.cameras, scene.paths[0].parent
+    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, str(images)))
+    mesh = mesh_beside(images)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
-        path, poses = folder / "depths.npz", _poses(cameras)
+        poses = _poses(cameras)
         if mesh:
-            key = key_of(sha256_of(mesh), made_by(), poses)
-            maps, stage = _depth_stage(path, key, lambda: render_mesh(mesh, cameras).maps)
+            key = key_of(code_of("truth"), sha256_of(mesh), poses)
+            maps = _run_depths(stages, key, lambda: render_mesh(mesh, cameras).maps)
             truth = DepthMaps(cameras, maps)
         else:
             xy = [f.xy for f in features]
-            depths, stage = _depth_stage(
-                path,
-                key_of(key, "reconstructed", poses, _bounds(scene)),
-                lambda: reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars),
+            depths = _run_depths(
+                stages,
+                key_of(code_of("truth"), stages.keys["features"], poses, _bounds(scene)),
+                lambda: sweep_depths(scene.images, cameras, xy, scene.bounds, progress=stages.bars),
             )
             truth = FeatureDepths(cameras, xy, depths)
-        record = replace(record, warnings=record.warnings + stage.warnings)
-    return replace(scene, truth=truth), record
+    return replace(scene, truth=truth)
 
 
-def _depth_stage(
-    path: Path, key: str, compute: Callable[[], Sequence[NDArray]]
-) -> tuple[Sequence[NDArray], Record]:
+def _run_depths(
+    stages: Stages, key: str, compute: Callable[[], Sequence[NDArray[Any]]]
+) -> Sequence[NDArray[Any]]:
     """Depths of every image, kept as one array an image."""
-    return run_stage(
-        path,
+    return stages.run(
+        "truth",
+        "depths.npz",
         key,
         compute,
         lambda depths: {str(i): depth for i, depth in enumerate(depths)},
         lambda arrays: [arrays[str(i)] for i in range(len(arrays))],
     )
+
+
+def measure_depth_quality(
+    scene: Scene, features: Sequence[Features], stages: Stages
+) -> dict[str, Any]:
+    """Measure how good depths from the images are: `SceneEvaluation.depth_quality`.
+
+    Parameters
+    ----------
+    scene : Scene
+        With its truth.
+    features : sequence of Features
+        Those of every image.
+    stages : Stages
+        Of this run; "features" must have run.
+    """
+    truth, cameras = scene.truth, scene.cameras
+    if not cameras or not isinstance(truth, DepthMaps | FeatureDepths):
+        return {}
+    xy = _spread_evenly([f.xy for f in features], QUALITY_FEATURES)
+    true = _true_depths(truth, cameras, xy) if isinstance(truth, DepthMaps) else []
+
+    def compute() -> DepthQuality:
+        if not true:
+            return held_out_quality(scene.images, cameras, xy, scene.bounds, progress=stages.bars)
+        found = sweep_depths(scene.images, cameras, xy, scene.bounds, progress=stages.bars)
+        return depth_quality(xy, found, true, cameras, neighbouring_views(cameras, scene.bounds))
+
+    features_key, poses = stages.keys["features"], _poses(cameras)
+    quality = stages.run(
+        "depth quality",
+        "depth-quality.npz",
+        key_of(code_of("truth"), features_key, QUALITY_FEATURES, poses, _bounds(scene), *true),
+        compute,
+        asdict,
+        lambda arrays: DepthQuality(**{name: value.item() for name, value in arrays.items()}),
+    )
+    figures = {name: None if np.isnan(value) else value for name, value in asdict(quality).items()}
+    against = truth.kind if true else HELD_OUT
+    return {"against": against, "features": sum(map(len, xy)), **figures}
+
+
+def _true_depths(
+    truth: DepthMaps, cameras: Sequence[Camera], xy: Sequence[NDArray[Any]]
+) -> list[NDArray[Any]]:
+    return [
+        camera.project(truth.points(i, positions))[1]
+        for i, (camera, positions) in enumerate(zip(cameras, xy, strict=True))
+    ]
 
 
 def _poses(cameras: Sequence[Camera]) -> list[Any]:
@@ -86,47 +145,7 @@ def _bounds(scene: Scene) -> list[Any] | None:
     return None if scene.bounds is None else scene.bounds.tolist()
 
 
-def measure_depth_quality(
-    scene: Scene, features: Sequence[Features], folder: Path, key: str, bars: bool
-) -> tuple[dict[str, Any], Record]:
-    """Measure how good depths from the images are: `SceneEvaluation.depth_quality`."""
-    truth, cameras = scene.truth, scene.cameras
-    if not cameras or not isinstance(truth, DepthMaps | FeatureDepths):
-        return {}, Record(0.0, 0.0, [])
-    xy = _evenly([f.xy for f in features], QUALITY_FEATURES)
-    true: list[NDArray] = []
-    if isinstance(truth, DepthMaps):
-        true = [
-            c.project(truth.points(i, a))[1]
-            for i, (c, a) in enumerate(zip(cameras, xy, strict=True))
-        ]
-
-    def compute() -> DepthQuality:
-        if not true:
-            return held_out_quality(scene.images, cameras, xy, scene.bounds, progress=bars)
-        found = reconstruct_depths(scene.images, cameras, xy, scene.bounds, progress=bars)
-        return depth_quality(xy, found, true, cameras, neighbouring_views(cameras, scene.bounds))
-
-    quality, record = run_stage(
-        folder / "depth-quality.npz",
-        key_of(
-            key,
-            "quality",
-            QUALITY_FEATURES,
-            _poses(cameras),
-            _bounds(scene),
-            [d.tolist() for d in true],
-        ),
-        compute,
-        asdict,
-        lambda arrays: DepthQuality(**{name: value.item() for name, value in arrays.items()}),
-    )
-    figures = {name: None if np.isnan(value) else value for name, value in asdict(quality).items()}
-    against = truth.kind if true else HELD_OUT
-    return {"against": against, "features": sum(map(len, xy)), **figures}, record
-
-
-def _evenly(arrays: Sequence[NDArray], count: int) -> list[NDArray]:
+def _spread_evenly(arrays: Sequence[NDArray[Any]], count: int) -> list[NDArray[Any]]:
     """Take at most `count` rows, evenly from all rows of all arrays."""
     offsets = np.cumsum([0, *map(len, arrays)])
     count = min(count, int(offsets[-1]))

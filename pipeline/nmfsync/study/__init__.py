@@ -1,1 +1,1 @@
-"""The paper's experiments, run again."""
+"""The paper's experiments: run again, and the paper's claims compared with the results."""

@@ -1,83 +1,82 @@
-"""What the paper claims, and whether it holds in our measurements."""
+"""The kinds of claims that studies check: consistency, comparison, robustness."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-# For every point of a study, by method and metric: one value a sample.
-Values = Mapping[str, Mapping[str, NDArray[np.float64]]]
-
-# Column of the figure, value of its parameter, and what was measured there.
-Points = Sequence[tuple[str, float, Values]]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim, whether it holds here, and by how much."""
-
-    claim: str
-    outcome: str  # "holds", "holds in part", "mostly does not hold", "does not hold", …
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.claim}: {self.outcome}. {self.detail}"
+from nmfsync.study.results import Points, Verdict
+from nmfsync.types.arrays import FloatArray
 
 
 class Claim(Protocol):
-    """Something that can be checked against the measurements of a study."""
+    """A claim that can be checked against the measurements of a study."""
 
     def check(self, points: Points) -> Verdict:
-        """Return what the measurements say."""
+        """Return whether the claim holds in the measurements."""
         ...
 
 
 @dataclass(frozen=True)
 class Consistency:
-    """A method's results have no cycle-error at all."""
+    """The results of a method have no cycle-error in any sample.
+
+    `statement` is the claim in words.
+    """
 
     method: str
-    says: str
+    statement: str
 
     def check(self, points: Points) -> Verdict:
-        """Look at the largest cycle-error of any sample."""
+        """Compare the largest cycle-error of all samples with 0."""
         worst = max(values[self.method]["cycle_error"].max() for _, _, values in points)
         samples = sum(len(values[self.method]["cycle_error"]) for _, _, values in points)
         outcome = "holds" if worst == 0 else "does not hold"
         detail = f"The largest cycle-error of {samples:,} samples is {worst:g}."
-        return Verdict(f"{self.method}: {self.says}", outcome, detail)
+        return Verdict(f"{self.method}: {self.statement}", outcome, detail)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A method is better than another by some metric.
+    """A method has a better value of a metric than another method.
 
-    Differences are taken sample by sample, since both solve the same problems,
-    and count if they exceed two standard errors.
+    Both methods solve the same problems, so their differences are computed
+    sample by sample. A mean difference counts if it exceeds two standard errors.
+    `better` is "lower" or "higher".
     """
 
     method: str
     other: str
     metric: str
-    better: str  # "lower" or "higher"
+    better: str
 
     def check(self, points: Points) -> Verdict:
-        """Count the points where the method is better, worse, or neither."""
-        sign = 1 if self.better == "higher" else -1
+        """Count the points at which the method is better, worse, or neither."""
         wins: list[str] = []
         losses: list[str] = []
         for column, value, values in points:
-            mine, theirs = (values[name][self.metric] for name in (self.method, self.other))
-            gain = sign * (mine - theirs)
-            error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
-            if abs(gain.mean()) > 2 * error:
-                (wins if gain.mean() > 0 else losses).append(f"{column} = {value:g}")
+            gain = self._significant_gain(
+                values[self.method][self.metric], values[self.other][self.metric]
+            )
+            if gain:
+                (wins if gain > 0 else losses).append(f"{column} = {value:g}")
         if wins and losses:
             outcome = "holds in part" if len(wins) >= len(losses) else "mostly does not hold"
         else:
             outcome = "holds" if wins else "does not hold" if losses else "no difference"
+        metric = self.metric.replace("_", "-")
+        claim = f"{self.method} has a {self.better} {metric} than {self.other}"
+        return Verdict(claim, outcome, self._detail(points, wins, losses))
+
+    def _significant_gain(self, own: FloatArray, other: FloatArray) -> float:
+        """Return the mean gain over the samples, or 0 if it is within two standard errors."""
+        gain = own - other if self.better == "higher" else other - own
+        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
+        mean = float(gain.mean())
+        return mean if abs(mean) > 2 * error else 0.0
+
+    def _detail(self, points: Points, wins: Sequence[str], losses: Sequence[str]) -> str:
         means = [
             np.mean([values[name][self.metric].mean() for _, _, values in points])
             for name in (self.method, self.other)
@@ -90,22 +89,22 @@ class Comparison:
         )
         if losses:
             detail += f" {worse.capitalize()} at {', '.join(losses)}."
-        metric = self.metric.replace("_", "-")
-        return Verdict(
-            f"{self.method} has a {self.better} {metric} than {self.other}", outcome, detail
-        )
+        return detail
 
 
 @dataclass(frozen=True)
 class Robustness:
-    """A metric of a method hardly depends on a parameter: it loses at most a tenth."""
+    """A metric of a method hardly depends on a parameter: it loses at most a tenth.
+
+    `parameter` is a column of the figure. A higher metric is better.
+    """
 
     method: str
     parameter: str
     metric: str
 
     def check(self, points: Points) -> Verdict:
-        """Compare the worst value of the parameter with the best."""
+        """Compare the worst value of the parameter with the best one."""
         means = {
             value: values[self.method][self.metric].mean()
             for column, value, values in points

@@ -1,4 +1,4 @@
-"""The studies: what is varied, which methods take part, and what the paper claims."""
+"""The studies: what each one varies, its methods, and the claims that it checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,85 +8,14 @@ from typing import Any
 from scipy import sparse
 
 from nmfsync import synthetic
-from nmfsync.study.claims import Claim, Comparison, Consistency, Robustness, Verdict
-from nmfsync.study.landmarks import landmark_matches, load_landmarks
+from nmfsync.study.claims import Claim, Comparison, Consistency, Robustness
+from nmfsync.study.landmarks import FRAMES, landmark_matches, load_landmarks
 from nmfsync.synchronisation.methods import METHODS, Method
-from nmfsync.synchronisation.nmfsync.method import nmfsync
 from nmfsync.types.matches import PairwiseMatches
 
 Setting = Mapping[str, Any]  # a value for every parameter of a problem
 
-
-@dataclass(frozen=True)
-class Problem:
-    """Matches to be synchronised, and what they should become."""
-
-    matches: PairwiseMatches
-    W_gt: sparse.csr_array
-    universe_size: int
-    theta: float | None
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A method with options, under the name that figures and tables show."""
-
-    name: str
-    method: Method
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A column of the figure: what is varied, and over which values."""
-
-    name: str
-    label: str
-    values: tuple[Any, ...]
-    fixed: Mapping[str, Any] = field(default_factory=dict)  # where it departs from the base
-
-
-@dataclass(frozen=True)
-class Study:
-    """An experiment that can be run again.
-
-    Attributes
-    ----------
-    name, title : str
-    text : str
-        One or two sentences on what is asked, with the place in the paper.
-    base : dict
-        The configuration from which one parameter at a time departs.
-    parameters : tuple of Parameter
-        Columns of the figure.
-    metrics : tuple of str
-        Rows of the figure: names in `METRICS`.
-    contestants : callable
-        Returns the methods that take part, those added to `METHODS` included.
-    problem : callable
-        (setting, seed) -> Problem.
-    claims : callable
-        Names of the contestants -> what is checked.
-    samples : int
-        Random samples a point, unless told otherwise.
-    distinct : callable
-        Setting -> number of different samples there are, at most.
-    """
-
-    name: str
-    title: str
-    text: str
-    base: Setting
-    parameters: tuple[Parameter, ...]
-    metrics: tuple[str, ...]
-    contestants: Callable[[], list[Contestant]]
-    problem: Callable[[Setting, int], Problem]
-    claims: Callable[[Sequence[str]], list[Claim]]
-    samples: int = 100
-    distinct: Callable[[Setting], float] = lambda setting: float("inf")
-
-
-# The axis texts of the metrics.
+# Names of the metrics on the axes of figures.
 METRICS = {
     "cycle_error": "cycle-error",
     "gt_error": "gt-error",
@@ -96,58 +25,166 @@ METRICS = {
     "matchings": "matchings",
 }
 
-
-def all_methods() -> list[Contestant]:
-    """Every method in `METHODS`, with its default options."""
-    return [Contestant(name, method) for name, method in METHODS.items()]
+# A point where the methods differ, and from which every parameter can be varied up and down.
+SYNTHETIC_BASE = {"k": 30, "d": 20, "rho": 0.6, "sigma": 0.6, "given_d": None, "theta": None}
 
 
-def methods_with_universe() -> list[Contestant]:
-    """All methods but those that take neither d nor θ."""
-    neither = {"matchals", "clear", "unionfind"}
-    return [contestant for contestant in all_methods() if contestant.name not in neither]
+@dataclass(frozen=True)
+class Problem:
+    """Matches to be synchronised, and the true result.
+
+    Attributes
+    ----------
+    matches : PairwiseMatches
+    W_gt : scipy.sparse.csr_array, shape (m, m)
+        The true matches.
+    universe_size : int
+        The d that the methods get; it may differ from the true one.
+    theta : float or None
+        The θ that the methods get; None for their defaults.
+    """
+
+    matches: PairwiseMatches
+    W_gt: sparse.csr_array
+    universe_size: int
+    theta: float | None
 
 
-def initialisations() -> list[Contestant]:
-    """NmfSync from rotated eigenvectors, and from their positive part."""
+@dataclass(frozen=True)
+class MethodVariant:
+    """A method with options, and its name in figures and tables."""
+
+    name: str
+    method: Method
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A column of the figure: the parameter that varies, and its values.
+
+    Attributes
+    ----------
+    name : str
+        Key of the parameter in a setting.
+    label : str
+        Text of the axis.
+    values : tuple
+    fixed : dict
+        Other parameters whose values differ from the base in this column.
+    """
+
+    name: str
+    label: str
+    values: tuple[Any, ...]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A reproducible experiment.
+
+    Attributes
+    ----------
+    name, title : str
+    text : str
+        The question in one or two sentences, with the place in the paper.
+    base : dict
+        The setting in which one parameter at a time is varied.
+    parameters : tuple of Parameter
+        Columns of the figure.
+    metrics : tuple of str
+        Rows of the figure: names in `METRICS`.
+    methods : callable
+        () -> list of MethodVariant: the methods to compare. Called when the study
+        runs, so that methods added to `METHODS` can be among them.
+    problem : callable
+        (setting, seed) -> Problem.
+    claims : callable
+        (names of the methods) -> list of Claim.
+    samples : int
+        Default number of random samples at a point.
+    distinct : callable
+        (setting) -> largest number of different samples, or infinity.
+    """
+
+    name: str
+    title: str
+    text: str
+    base: Setting
+    parameters: tuple[Parameter, ...]
+    metrics: tuple[str, ...]
+    methods: Callable[[], list[MethodVariant]]
+    problem: Callable[[Setting, int], Problem]
+    claims: Callable[[Sequence[str]], list[Claim]]
+    samples: int = 100
+    distinct: Callable[[Setting], float] = lambda _setting: float("inf")
+
+
+def all_methods() -> list[MethodVariant]:
+    """Return every method in `METHODS`, with its default options."""
+    return [MethodVariant(name, method) for name, method in METHODS.items()]
+
+
+def methods_with_universe() -> list[MethodVariant]:
+    """Return all methods except those that use neither d nor θ."""
+    return [v for v in all_methods() if {"universe_size", "theta"} & set(v.method.arguments)]
+
+
+def initialisations() -> list[MethodVariant]:
+    """Return NmfSync initialised by rotated eigenvectors, and by their positive part."""
     return [
-        Contestant("rotated (SBRA)", nmfsync),
-        Contestant("positive part X₊", nmfsync, {"initialisation": "spectral"}),
+        MethodVariant("rotated (SBRA)", METHODS["nmfsync"]),
+        MethodVariant("positive part X₊", METHODS["nmfsync"], {"initialisation": "spectral"}),
     ]
 
 
-def factors() -> list[Contestant]:
-    """NmfSync rounding V, rounding H, and with a symmetric factorisation.
+def factors() -> list[MethodVariant]:
+    """Return NmfSync that rounds V, that rounds H, and with a symmetric factorisation.
 
-    The published rule stops the updates of V and H after a few; the symmetric
-    ones are slower and go on to 100. So there is a V with 100 updates as well.
+    The published rule stops the updates of V and H after a few. The symmetric
+    updates converge more slowly and go on to 100, so there is also a V with 100
+    updates.
     """
     return [
-        Contestant("V", nmfsync),
-        Contestant("H", nmfsync, {"factor": "H"}),
-        Contestant("V, 100 updates", nmfsync, {"tolerance": 0.0}),
-        Contestant("symmetric", nmfsync, {"factor": "symmetric"}),
+        MethodVariant("V", METHODS["nmfsync"]),
+        MethodVariant("H", METHODS["nmfsync"], {"factor": "H"}),
+        MethodVariant("V, 100 updates", METHODS["nmfsync"], {"tolerance": 0.0}),
+        MethodVariant("symmetric", METHODS["nmfsync"], {"factor": "symmetric"}),
     ]
 
 
 def synthetic_problem(setting: Setting, seed: int) -> Problem:
-    """Random multi-matching (the paper, Sec. 5.1); the d that is given may be wrong."""
+    """Make a random multi-matching (the paper, Sec. 5.1); `given_d` may be a wrong d."""
     k, d, rho, sigma = (setting[name] for name in ("k", "d", "rho", "sigma"))
     W, W_gt, sizes = synthetic.generate(k, d, rho, sigma, seed)
     return Problem(PairwiseMatches(W, sizes), W_gt, setting["given_d"] or d, setting["theta"])
 
 
 def landmark_problem(setting: Setting, seed: int) -> Problem:
-    """Frames of a landmark sequence, chosen at random; every landmark is in every frame."""
-    sequence = _sequence(setting["sequence"], setting["data"])
+    """Choose frames of a landmark sequence at random; every landmark is in every frame."""
+    sequence = _load_sequence(setting["sequence"], setting["data"])
     matches, truth = landmark_matches(sequence, setting["frames"], seed)
     return Problem(matches, truth.W, sequence.xy.shape[1], None)
 
 
-_sequence = cache(load_landmarks)  # Hotel's matches take 2 s to make
+_load_sequence = cache(load_landmarks)  # matching the frames of Hotel takes 2 s
 
-# A point where the methods differ, and from which each parameter can go both ways.
-SYNTHETIC_BASE = {"k": 30, "d": 20, "rho": 0.6, "sigma": 0.6, "given_d": None, "theta": None}
+
+def distinct_landmark_problems(setting: Setting) -> float:
+    """Return 1 if the problem consists of the whole sequence, else infinity."""
+    return 1 if setting["frames"] == FRAMES[setting["sequence"]] else float("inf")
+
+
+def synthetic_claims(names: Sequence[str]) -> list[Claim]:
+    """Return the paper's claims about NmfSync and the other methods."""
+    others = [name for name in names if name != "nmfsync"]
+    return [
+        Consistency("nmfsync", "results are guaranteed to be cycle-consistent (abstract)"),
+        *(Comparison("nmfsync", other, "gt_error", "lower") for other in ("input", *others)),
+        *(Comparison("nmfsync", other, "f_score", "higher") for other in ("input", *others)),
+    ]
+
 
 SYNTHETIC_PARAMETERS = (
     Parameter("k", "images k", (10, 20, 30, 40, 50)),
@@ -158,46 +195,36 @@ SYNTHETIC_PARAMETERS = (
 
 SYNTHETIC_METRICS = ("cycle_error", "gt_error", "f_score", "matchings")
 
-
-def synthetic_claims(names: Sequence[str]) -> list[Claim]:
-    """List what the paper says of NmfSync beside the other methods."""
-    others = [name for name in names if name != "nmfsync"]
-    return [
-        Consistency("nmfsync", "results are guaranteed to be cycle-consistent (abstract)"),
-        *(Comparison("nmfsync", other, "gt_error", "lower") for other in ("input", *others)),
-        *(Comparison("nmfsync", other, "f_score", "higher") for other in ("input", *others)),
-    ]
-
-
 STUDIES = {
     study.name: study
     for study in (
         Study(
             name="synthetic",
             title="Synthetic multi-matchings",
-            text="How good are the methods, and when? One parameter of the random problems varies "
-            "at a time (the paper, Sec. 5.1 and its figure of quantitative results).",
+            text="How good are the methods, and under which conditions? One parameter of the "
+            "random problems is varied at a time (the paper, Sec. 5.1 and its figure of "
+            "quantitative results).",
             base=SYNTHETIC_BASE,
             parameters=SYNTHETIC_PARAMETERS,
             metrics=SYNTHETIC_METRICS,
-            contestants=all_methods,
+            methods=all_methods,
             problem=synthetic_problem,
             claims=synthetic_claims,
         ),
         Study(
             name="sensitivity",
             title="Sensitivity to θ and to a wrong universe size",
-            text="What if the pruning threshold θ or the universe size d given to the methods is "
-            "not the best? The true d is 20. MatchALS, CLEAR and union-find take neither and are "
-            "left out; of the others, NmfSync and ClusterSync alone have a θ, and ClusterSync "
-            "takes no d.",
+            text="How do the results depend on the pruning threshold θ, and on a wrong universe "
+            "size d? The true d is 20. MatchALS, CLEAR and union-find use neither θ nor d and are "
+            "left out. Of the other methods, only NmfSync and ClusterSync use θ, and ClusterSync "
+            "does not use d.",
             base=SYNTHETIC_BASE,
             parameters=(
                 Parameter("theta", "threshold θ", (0.1, 0.2, 0.3, 0.4, 0.5)),
                 Parameter("given_d", "given d (true: 20)", tuple(range(10, 31, 2))),
             ),
             metrics=SYNTHETIC_METRICS,
-            contestants=methods_with_universe,
+            methods=methods_with_universe,
             problem=synthetic_problem,
             claims=lambda names: [
                 Robustness("nmfsync", "theta", "f_score"),
@@ -212,14 +239,14 @@ STUDIES = {
         Study(
             name="initialisation",
             title="Initialisation of the factorisation",
-            text="Does it pay to rotate the eigenvectors before the factorisation (SBRA), or would "
-            "their positive part X₊ do (the paper, Fig. 4)?",
+            text="Is it worth rotating the eigenvectors before the factorisation (SBRA), or is "
+            "their positive part X₊ enough (the paper, Fig. 4)?",
             base=SYNTHETIC_BASE,
             parameters=SYNTHETIC_PARAMETERS,
             metrics=SYNTHETIC_METRICS,
-            contestants=initialisations,
+            methods=initialisations,
             problem=synthetic_problem,
-            claims=lambda names: [
+            claims=lambda _names: [
                 Comparison("rotated (SBRA)", "positive part X₊", "gt_error", "lower"),
                 Comparison("rotated (SBRA)", "positive part X₊", "f_score", "higher"),
             ],
@@ -227,16 +254,16 @@ STUDIES = {
         Study(
             name="symmetry",
             title="Symmetric or free factors",
-            text="W is symmetric: is it worth while to factorise it as VVᵀ, or are free factors "
-            "VH as good, and does it matter which of them is rounded (the paper, Fig. 2)? The "
-            "published rule stops V and H after a few updates; with 100, V has as many as the "
-            "symmetric factorisation.",
+            text="W is symmetric. Is it better to factorise it as VVᵀ than as VH with free "
+            "factors, and does it matter which factor is rounded (the paper, Fig. 2)? The "
+            "published rule stops V and H after a few updates; V with 100 updates has as many as "
+            "the symmetric factorisation.",
             base=SYNTHETIC_BASE,
             parameters=SYNTHETIC_PARAMETERS,
             metrics=SYNTHETIC_METRICS,
-            contestants=factors,
+            methods=factors,
             problem=synthetic_problem,
-            claims=lambda names: [
+            claims=lambda _names: [
                 Comparison("V", "symmetric", "gt_error", "lower"),
                 Comparison("H", "symmetric", "gt_error", "lower"),
                 Comparison("V, 100 updates", "symmetric", "gt_error", "lower"),
@@ -246,15 +273,25 @@ STUDIES = {
         Study(
             name="landmarks",
             title="CMU House and Hotel",
-            text="The field's first real test: 30 landmarks in the frames of two image sequences, "
-            "matched pair by pair by shape contexts; frames are chosen at random.",
+            text="How good are the methods on real data? 30 landmarks in the frames of two image "
+            "sequences are matched pair by pair by shape contexts; frames are chosen at random.",
             base={"sequence": "house", "frames": 20, "data": None},
             parameters=(
-                Parameter("frames", "frames of House", (5, 10, 20, 40, 111), {"sequence": "house"}),
-                Parameter("frames", "frames of Hotel", (5, 10, 20, 40, 101), {"sequence": "hotel"}),
+                Parameter(
+                    "frames",
+                    "frames of House",
+                    (5, 10, 20, 40, FRAMES["house"]),
+                    {"sequence": "house"},
+                ),
+                Parameter(
+                    "frames",
+                    "frames of Hotel",
+                    (5, 10, 20, 40, FRAMES["hotel"]),
+                    {"sequence": "hotel"},
+                ),
             ),
             metrics=("precision", "recall", "f_score"),
-            contestants=all_methods,
+            methods=all_methods,
             problem=landmark_problem,
             claims=lambda names: [
                 Comparison("nmfsync", other, "f_score", "higher")
@@ -262,44 +299,7 @@ STUDIES = {
                 if other != "nmfsync"
             ],
             samples=10,
-            distinct=lambda setting: (
-                1
-                if setting["frames"] == {"house": 111, "hotel": 101}[setting["sequence"]]
-                else float("inf")
-            ),
+            distinct=distinct_landmark_problems,
         ),
     )
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table: one method, one metric, one point of the study.
-
-    Attributes
-    ----------
-    study, parameter : str
-    value : float
-        Of the parameter; all others are those of the base.
-    method, metric : str
-    mean, standard_error : float
-        Over the samples; the standard error of a single sample is 0.
-    samples : int
-    """
-
-    study: str
-    parameter: str
-    value: float
-    method: str
-    metric: str
-    mean: float
-    standard_error: float
-    samples: int
-
-
-@dataclass(frozen=True)
-class Results:
-    """What a study found: the table, and what becomes of the paper's claims."""
-
-    rows: list[Row]
-    verdicts: list[Verdict]

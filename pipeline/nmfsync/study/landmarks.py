@@ -1,9 +1,9 @@
 """The landmark sequences House and Hotel: few points, many frames, known truth.
 
-Thirty points were marked by hand in every frame of two sequences of the CMU
-Vision and Autonomous Systems Center. Each frame is described by where its points
-lie, not by its pixels, so that single matches are often wrong although the truth
-is simple: landmark a of one frame is landmark a of every other.
+Thirty points were marked by hand in every frame of two image sequences of the
+CMU Vision and Autonomous Systems Center. The truth is simple: landmark a of one
+frame is landmark a of every other. Pairwise matches are often wrong all the
+same, because points are described by their positions only, not by pixels.
 """
 
 import os
@@ -11,27 +11,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from numpy.typing import ArrayLike
 from scipy.io import loadmat
 from scipy.optimize import linear_sum_assignment
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
-# Belongie, Malik & Puzicha 2002. Their rings end at 1/8, 1/4, 1/2, 1 and 2 mean distances.
-RINGS = 5
+# Of shape contexts, as in Belongie, Malik & Puzicha 2002, whose rings end at 1/8, 1/4, 1/2, 1 and
+# 2 mean distances.
+RINGS, SECTORS = 5, 12
 
-SECTORS = 12
-
-# Positions of both; House's also holds the matches.
+# Files with the positions; that of House contains pairwise matches too.
 FILES = {"house": "house_sync_data.mat", "hotel": "groundT.mat"}
+
+FRAMES = {"house": 111, "hotel": 101}  # length of each sequence
 
 
 @dataclass(frozen=True)
 class LandmarkSequence:
-    """The same n points in each of k frames, and how the frames match pair by pair.
+    """The same n points in each of k frames, and the pairwise matches of the frames.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class LandmarkSequence:
         Pixels as published, x to the right and y down. Whether the authors
         counted them from 0 or from 1 is not recorded; nothing here depends on it.
     matches : PairwiseMatches
-        Of all k frames, n features each: every block is a full permutation.
+        Of all k frames with n features each: every block is a full permutation.
     """
 
     name: str
@@ -51,16 +51,17 @@ class LandmarkSequence:
 def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequence:
     """Load House (111 frames) or Hotel (101 frames), each of 30 landmarks.
 
-    House comes with pairwise matches (shape contexts, 0.866 of them correct),
-    which are taken as they are. Of Hotel only the positions are published;
-    `match_by_shape` makes its matches (0.907 correct). The images are not used.
+    House is published with pairwise matches by shape contexts, 0.866 of which
+    are correct; they are used unchanged. Hotel is published without matches;
+    `match_by_shape` makes them, 0.907 of which are correct. The images are not
+    used.
 
     Parameters
     ----------
     name : {"house", "hotel"}
     data : Path or str, optional
         Folder that holds `landmarks/house/house_sync_data.mat` and
-        `landmarks/hotel/groundT.mat`; $NMFSYNC_DATA if left out.
+        `landmarks/hotel/groundT.mat`. None means $NMFSYNC_DATA.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequenc
     Raises
     ------
     NmfsyncError
-        If there is no such sequence, or its file is missing or not as published.
+        If there is no such sequence, or its file is missing or not the published one.
 
     References
     ----------
@@ -78,11 +79,11 @@ def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequenc
     """
     if name not in FILES:
         raise NmfsyncError(f"no landmark sequence {name!r}; there are {' and '.join(FILES)}")
-    path = _folder(data) / "landmarks" / name / FILES[name]
+    path = _data_folder(data) / "landmarks" / name / FILES[name]
     if not path.is_file():
         raise NmfsyncError(
-            f"{path.name} is not in {path.parent}: these data (CMU VASC; landmarks of Pachauri "
-            "et al. 2013) cannot be downloaded by nmfsync, put the file there yourself"
+            f"{path.name} is not in {path.parent}: nmfsync cannot download this file (CMU VASC; "
+            "landmarks of Pachauri et al. 2013); put it there yourself"
         )
     xy, W = _read(path, with_matches=name == "house")
     try:
@@ -95,14 +96,13 @@ def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequenc
 def landmark_matches(
     sequence: LandmarkSequence, frames: int, seed: int
 ) -> tuple[PairwiseMatches, MultiMatching]:
-    """Choose frames at random: their pairwise matches, and the truth.
+    """Choose frames at random, and return their pairwise matches and the truth.
 
     Parameters
     ----------
     sequence : LandmarkSequence
     frames : int
-        How many frames, from 2 to k. They stay in the order of time, so that
-        all k of them are just the sequence.
+        Number of frames, from 2 to k. They keep the order of the sequence.
     seed : int
 
     Returns
@@ -114,11 +114,11 @@ def landmark_matches(
     Raises
     ------
     NmfsyncError
-        If the sequence has not that many frames.
+        If `frames` is not from 2 to k.
     """
     k, n, _ = sequence.xy.shape
     if not 2 <= frames <= k:
-        raise NmfsyncError(f"{sequence.name} has {k} frames: choose 2 to {k} of them, not {frames}")
+        raise NmfsyncError(f"{sequence.name} has {k} frames: choose 2 to {k} of them, got {frames}")
     chosen = np.sort(np.random.default_rng(seed).choice(k, size=frames, replace=False))
     rows = (chosen[:, None] * n + np.arange(n)).ravel()
     sizes = np.full(frames, n)
@@ -127,11 +127,11 @@ def landmark_matches(
 
 
 def shape_contexts(xy: ArrayLike) -> FloatArray:
-    """Describe every point by where the other points lie around it.
+    """Describe every point by the positions of the other points around it.
 
-    A histogram over 5 rings, whose outer radii double up to twice the mean
-    distance, and 12 sectors of 30 degrees. Points farther out are not counted.
-    Invariant under translation and scale, but not under rotation.
+    The description is a histogram over 5 rings, whose outer radii double up to
+    twice the mean distance, and 12 sectors of 30 degrees. Points farther out are
+    not counted. It is invariant under translation and scale, but not rotation.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def shape_contexts(xy: ArrayLike) -> FloatArray:
     point = np.nonzero(counted)[0]
     histograms = np.zeros((len(xy), RINGS * SECTORS))
     np.add.at(histograms, (point, (ring * SECTORS + sector)[counted]), 1)
-    return histograms / np.maximum(histograms.sum(axis=1, keepdims=True), 1)
+    return np.asarray(histograms / np.maximum(histograms.sum(axis=1, keepdims=True), 1))
 
 
 def chi_square(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -185,20 +185,21 @@ def chi_square(a: FloatArray, b: FloatArray) -> FloatArray:
     """
     difference = a[:, None] - b[None, :]
     total = a[:, None] + b[None, :]
-    return (difference**2 / np.where(total > 0, 2 * total, 1)).sum(axis=2)
+    return np.asarray((difference**2 / np.where(total > 0, 2 * total, 1)).sum(axis=2))
 
 
 def match_by_shape(xy: FloatArray) -> PairwiseMatches:
     """Match every two frames by the shape contexts of their points.
 
-    In each pair of frames, the assignment with the least sum of chi-square
-    distances. Only positions are described, no pixels, and all parameters are
-    those of Belongie et al.: of all matches between different frames, 0.923 are
-    correct on House (the authors' own have 0.866) and 0.907 on Hotel.
+    The matches of two frames are the assignment with the smallest sum of
+    chi-square distances. All parameters are those of Belongie et al. Of all
+    matches between different frames 0.923 are correct on House (the published
+    matches have 0.866) and 0.907 on Hotel.
 
     Parameters
     ----------
     xy : (k, n, 2) float64 array
+        Positions of n points in k frames; any unit.
 
     Returns
     -------
@@ -207,39 +208,39 @@ def match_by_shape(xy: FloatArray) -> PairwiseMatches:
     """
     k, n, _ = xy.shape
     contexts = [shape_contexts(frame) for frame in xy]
-    partner = np.arange(k * n)[:, None].repeat(k, axis=1)
+    ends = [np.empty((2, 0), np.int64)]
     for i in range(k):
         for j in range(i + 1, k):
             p, q = linear_sum_assignment(chi_square(contexts[i], contexts[j]))
-            partner[i * n + p, j] = j * n + q
-            partner[j * n + q, i] = i * n + p
-    ones = (np.ones(k * n * k), partner.ravel(), np.arange(k * n + 1) * k)
-    return PairwiseMatches(sparse.csr_array(ones, shape=(k * n, k * n)), _sizes(xy))
+            ends.append(np.stack([i * n + p, j * n + q]))
+    p, q = np.hstack(ends)
+    return PairwiseMatches.from_entries(p, q, _sizes(xy))
 
 
-def _folder(data: Path | str | None) -> Path:
+def _data_folder(data: Path | str | None) -> Path:
     folder = data or os.environ.get("NMFSYNC_DATA")
     if not folder:
         raise NmfsyncError(
-            "no folder to look for landmark data (CMU VASC; landmarks of Pachauri et al. 2013): "
-            "name one that holds landmarks/house and landmarks/hotel, or set NMFSYNC_DATA to it"
+            "no folder for landmark data (CMU VASC; landmarks of Pachauri et al. 2013): name one "
+            "that contains landmarks/house and landmarks/hotel with --data, or set NMFSYNC_DATA"
         )
     return Path(folder)
 
 
-def _read(path: Path, with_matches: bool) -> tuple[FloatArray, NDArray | None]:
-    """(k, n, 2) positions, and W if the file has one."""
+def _read(path: Path, with_matches: bool) -> tuple[FloatArray, AnyArray | None]:
+    """Read positions (k, n, 2), and W (k·n, k·n) or None."""
     try:
         content = loadmat(path)
         xy = np.stack(list(content["data"].ravel())).astype(np.float64)
         if xy.ndim != 3 or xy.shape[2] != 2 or not np.isfinite(xy).all():
             raise ValueError("positions")
         return xy, content["Wnoise"] if with_matches else None
-    except Exception as error:  # a damaged file makes SciPy raise nearly anything
+    except Exception as error:  # SciPy raises many kinds of errors on a damaged file
         raise NmfsyncError(
-            f"{path}: not the MATLAB file as published, get it anew ({type(error).__name__})"
+            f"{path}: not the published MATLAB file; get it again ({type(error).__name__})"
         ) from None
 
 
 def _sizes(xy: FloatArray) -> IntArray:
+    """Return the number of features n of every frame: (k,)."""
     return np.full(len(xy), xy.shape[1])

@@ -1,12 +1,10 @@
-"""Run a study: random samples in parallel, kept on disk, and summed up in one tidy table."""
+"""Run a study: random samples in parallel, kept on disk, and summarised in one table."""
 
 import csv
 import json
 import warnings
-from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -15,34 +13,34 @@ from tqdm import tqdm
 
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.cache import source_digest
+from nmfsync.runtime.cache import code_behind, code_of
 from nmfsync.runtime.files import atomic_write
-from nmfsync.study.claims import Points
-from nmfsync.study.definitions import Contestant, Parameter, Problem, Results, Row, Setting, Study
+from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
+from nmfsync.study.results import Points, Results, Row, Values
 from nmfsync.synchronisation.synchronise import synchronise
 
-Measured = dict[str, dict[str, float]]  # by method and metric
+Sample = dict[str, dict[str, float]]  # what one sample measured, by method and metric
 
 
-def run_study(
+def run_samples(
     study: Study,
     folder: Path,
     samples: int | None = None,
     jobs: int = 1,
     progress: bool = True,
 ) -> Results:
-    """Run a study, or what is left of it, and write its table.
+    """Run a study, or the rest of an interrupted one, and write its table.
 
-    Every sample is written to `samples.jsonl` in the folder as soon as it is
-    done; one that is there is not computed again. The table, `results.csv`,
-    depends on the seeds 0, 1, 2 … alone, not on the number of jobs.
+    Every finished sample is appended to `samples.jsonl` in the folder, and is not
+    computed again. The table, `results.csv`, depends on the seeds 0, 1, 2 … only,
+    not on the number of jobs.
 
     Parameters
     ----------
     study : Study
     folder : Path
     samples : int, optional
-        Random samples a point; by default, as many as the study says.
+        Number of random samples at a point; None takes the study's default.
     jobs : int
         Number of processes.
     progress : bool
@@ -55,141 +53,150 @@ def run_study(
     Raises
     ------
     NmfsyncError
-        If `samples` is not at least 1, or the data of the study are missing.
+        If `samples` is smaller than 1, or the data of the study are missing.
     """
     samples = study.samples if samples is None else samples
     if samples < 1:
-        raise NmfsyncError(f"the number of samples must be at least 1, not {samples}")
-    contestants = study.contestants()
-    wanted = {
-        _key(setting, seed): (setting, seed)
-        for _, _, setting in _points(study)
-        for seed in range(_samples(study, setting, samples))
-    }
-    store = folder / "samples.jsonl"
-    header = _header(study, contestants)
-    done = _read(store, header)
-    missing = [wanted[key] for key in wanted if key not in done]
-    work = (delayed(_measure)(study.problem, contestants, *task) for task in missing)
-    with tqdm(
-        total=len(wanted), initial=len(wanted) - len(missing), unit="sample", desc=study.name,
-        disable=not progress or None,
-    ) as bar:  # fmt: skip
-        finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(work) if missing else ()
-        for setting, seed, measured in finished:
-            done[_key(setting, seed)] = measured
-            _append(store, header, json.dumps([_key(setting, seed), measured]))
-            bar.update()
-    points = [
-        (parameter, value, _collect(setting, _samples(study, setting, samples), done))
+        raise NmfsyncError(f"the number of samples must be at least 1, got {samples}")
+    measured = _measure_samples(study, folder / "samples.jsonl", samples, jobs, progress)
+    collected = [
+        (parameter, value, _collect(setting, _sample_count(study, setting, samples), measured))
         for parameter, value, setting in _points(study)
     ]
-    rows = [row for point in points for row in _rows(study, *point)]
+    rows = [row for point in collected for row in _rows(study, *point)]
     _write_table(folder / "results.csv", rows)
-    names = [contestant.name for contestant in contestants]
-    found: Points = [(_column(parameter), value, values) for parameter, value, values in points]
-    verdicts = [claim.check(found) for claim in study.claims(names)]
-    return Results(rows, verdicts)
-
-
-def _column(parameter: Parameter) -> str:
-    """Name of a column: the parameter, and what is fixed beside it."""
-    return " ".join([*map(str, parameter.fixed.values()), parameter.name])
+    points: Points = [(_column(parameter), value, values) for parameter, value, values in collected]
+    names = [variant.name for variant in study.methods()]
+    return Results(rows, [claim.check(points) for claim in study.claims(names)])
 
 
 def _points(study: Study) -> Iterator[tuple[Parameter, float, Setting]]:
+    """List the points of a study: parameter, its value, and the whole setting."""
     for parameter in study.parameters:
         for value in parameter.values:
             yield parameter, value, {**study.base, **parameter.fixed, parameter.name: value}
 
 
-def _samples(study: Study, setting: Setting, samples: int) -> int:
+def _column(parameter: Parameter) -> str:
+    """Return the name of a column: the fixed values, if any, and the parameter."""
+    return " ".join([*map(str, parameter.fixed.values()), parameter.name])
+
+
+def _sample_count(study: Study, setting: Setting, samples: int) -> int:
     return int(min(samples, study.distinct(setting)))
 
 
 def _key(setting: Setting, seed: int) -> str:
-    """Identify a sample; folders do not belong to what is measured."""
+    """Identify a sample. The folder of the data does not matter."""
     return json.dumps([{k: v for k, v in setting.items() if k != "data"}, seed], sort_keys=True)
 
 
-def _header(study: Study, contestants: Sequence[Contestant]) -> str:
-    """Say what the samples were made with; other samples are of no use."""
-    libraries = {name: version(name) for name in ("numpy", "scipy")}
-    made_by = [[c.name, source_digest(c.method), dict(c.options)] for c in contestants]
-    return json.dumps([study.name, source_digest(_measure), libraries, made_by], sort_keys=True)
+def _measure_samples(
+    study: Study, store: Path, samples: int, jobs: int, progress: bool
+) -> dict[str, Sample]:
+    """Return all samples of a study by key, those in the store and the missing ones."""
+    methods = study.methods()
+    wanted = {
+        _key(setting, seed): (setting, seed)
+        for _, _, setting in _points(study)
+        for seed in range(_sample_count(study, setting, samples))
+    }
+    header = _header(study, methods)
+    measured = _read_store(store, header)
+    missing = [wanted[key] for key in wanted if key not in measured]
+    work = (delayed(_measure)(study.problem, methods, *task) for task in missing)
+    with tqdm(
+        total=len(wanted), initial=len(wanted) - len(missing), unit="sample", desc=study.name,
+        disable=not progress or None,
+    ) as progress_bar:  # fmt: skip
+        finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(work) if missing else ()
+        for setting, seed, sample in finished:
+            measured[_key(setting, seed)] = sample
+            _append(store, header, json.dumps([_key(setting, seed), sample]))
+            progress_bar.update()
+    return measured
 
 
-def _read(store: Path, header: str) -> dict[str, Measured]:
-    """Return the samples in the file; put it right if other code made it, or it is torn."""
+def _header(study: Study, methods: Sequence[MethodVariant]) -> str:
+    """Return the first line of the store: the code and libraries that the samples depend on."""
+    made_by = [[v.name, code_behind(v.method.function), dict(v.options)] for v in methods]
+    return json.dumps([study.name, code_of("study", "evaluation"), made_by], sort_keys=True)
+
+
+def _read_store(store: Path, header: str) -> dict[str, Sample]:
+    """Read the samples with this header, and remove everything else from the file."""
     if not store.exists():
         return {}
     lines = store.read_text(encoding="utf-8").splitlines(keepends=True)
-    done: dict[str, Measured] = {}
-    whole = [line for line in lines if line.endswith("\n")]
-    if whole and whole[0] == header + "\n":
-        done = dict(json.loads(line) for line in whole[1:])
-        if whole == lines:
-            return done
+    measured: dict[str, Sample] = {}
+    complete = [line for line in lines if line.endswith("\n")]
+    if complete and complete[0] == header + "\n":
+        measured = dict(json.loads(line) for line in complete[1:])
+        if complete == lines:
+            return measured
     with atomic_write(store) as temporary:
-        kept = [json.dumps([key, measured]) + "\n" for key, measured in done.items()]
+        kept = [json.dumps([key, sample]) + "\n" for key, sample in measured.items()]
         temporary.write_text(header + "\n" + "".join(kept), encoding="utf-8")
-    return done
+    return measured
 
 
-def _append(store: Path, header: str, sample: str) -> None:
+def _append(store: Path, header: str, line: str) -> None:
+    """Append a line to the store, which starts with the header."""
     if not store.exists():
         with atomic_write(store) as temporary:
             temporary.write_text(header + "\n", encoding="utf-8")
     with store.open("a", encoding="utf-8") as file:
-        file.write(sample + "\n")
+        file.write(line + "\n")
 
 
 def _measure(
-    problem: Any, contestants: Sequence[Contestant], setting: Setting, seed: int
-) -> tuple[Setting, int, Measured]:
-    """Let every contestant solve one problem."""
-    task: Problem = problem(setting, seed)
-    measured = {"input": _metrics(task.matches.W, task)}
-    for contestant in contestants:
+    make_problem: Callable[[Setting, int], Problem],
+    methods: Sequence[MethodVariant],
+    setting: Setting,
+    seed: int,
+) -> tuple[Setting, int, Sample]:
+    """Solve one random problem with every method, and measure the results."""
+    problem = make_problem(setting, seed)
+    sample = {"input": _metrics(problem.matches.W, problem)}
+    for variant in methods:
         with warnings.catch_warnings():
-            # A universe that is too small is part of what is studied.
+            # A universe that is too small is one of the conditions studied.
             warnings.simplefilter("ignore", NmfsyncWarning)
             result = synchronise(
-                task.matches,
-                contestant.method,
-                task.universe_size,
-                task.theta,
+                problem.matches,
+                variant.method,
+                problem.universe_size,
+                problem.theta,
                 seed,
-                **contestant.options,
+                **variant.options,
             )
-        measured[contestant.name] = _metrics(result.W, task)
-    return setting, seed, measured
+        sample[variant.name] = _metrics(result.W, problem)
+    return setting, seed, sample
 
 
-def _metrics(W: sparse.csr_array, task: Problem) -> dict[str, float]:
-    sizes = task.matches.sizes
+def _metrics(W: sparse.csr_array, problem: Problem) -> dict[str, float]:
+    """Measure matches W (m, m) by every metric in `METRICS`."""
     return {
-        "cycle_error": evaluation.cycle_error(W, sizes),
-        "gt_error": evaluation.gt_error(W, task.W_gt),
-        "precision": evaluation.precision(W, task.W_gt),
-        "recall": evaluation.recall(W, task.W_gt),
-        "f_score": evaluation.f_score(W, task.W_gt),
+        "cycle_error": evaluation.cycle_error(W, problem.matches.sizes),
+        "gt_error": evaluation.gt_error(W, problem.W_gt),
+        "precision": evaluation.precision(W, problem.W_gt),
+        "recall": evaluation.recall(W, problem.W_gt),
+        "f_score": evaluation.f_score(W, problem.W_gt),
         "matchings": (W.nnz - W.shape[0]) / 2,
     }
 
 
-def _collect(
-    setting: Setting, samples: int, done: dict[str, Measured]
-) -> dict[str, dict[str, np.ndarray]]:
-    """By method and metric: the values of all samples, in order of seed."""
-    found = [done[_key(setting, seed)] for seed in range(samples)]
+def _collect(setting: Setting, count: int, measured: Mapping[str, Sample]) -> Values:
+    """Return the values of all samples of a setting, in order of seed, by method and metric."""
+    samples = [measured[_key(setting, seed)] for seed in range(count)]
     return {
-        method: {metric: np.array([s[method][metric] for s in found]) for metric in metrics}
-        for method, metrics in found[0].items()
+        method: {metric: np.array([s[method][metric] for s in samples]) for metric in metrics}
+        for method, metrics in samples[0].items()
     }
 
 
-def _rows(study: Study, parameter: Parameter, value: float, values: Any) -> Iterator[Row]:
+def _rows(study: Study, parameter: Parameter, value: float, values: Values) -> Iterator[Row]:
+    """Summarise one point: a row for every method and metric."""
     for method, metrics in values.items():
         for metric, numbers in metrics.items():
             n = len(numbers)

@@ -1,1 +1,1 @@
-"""Ground truth through space: depths, and the cameras they need."""
+"""Ground truth of scenes with calibrated cameras: depths, and distances to epipolar lines."""

@@ -1,101 +1,112 @@
-"""What calibrated cameras alone say about matches: the distance to the epipolar lines."""
+"""The distance of matches to epipolar lines, and whether cameras fit the images at all."""
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.scenes.scene import Scene
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import PairwiseMatches
 
-# What `check_cameras` looks at. With correct cameras 45 to 90 % of the matches of these pairs are
-# near in the EPFL and Middlebury scenes, with swapped conventions at most 17 %, by chance 1 to 2 %.
-_PAIRS = 20  # image pairs, those with most matches
+# Constants of `check_cameras`. In the EPFL and Middlebury scenes 45 to 90 % of the matches are
+# near their epipolar lines with the correct cameras, at most 17 % with cameras read in another
+# convention, and 1 to 2 % by chance.
+_PAIRS = 20  # number of image pairs to look at, those with the most matches
 
-_NEAR = 0.003  # of the larger image dimension: 2.3 pixels of 768
+_NEAR = 0.003  # largest distance, as a share of the larger image dimension: 2.3 pixels of 768
 
-_ENOUGH = 50  # fewer matches say nothing
+_MIN_MATCHES = 50  # fewer matches prove nothing
 
-_DOUBTFUL = 0.1
+_MIN_SHARE = 0.1  # least share of near matches without a warning
+
+_FIT = 0.2  # least share of near matches at which cameras in another convention are right
 
 
-def epipolar_distance(a: Camera, b: Camera, xy_a: NDArray, xy_b: NDArray) -> FloatArray:
-    """Measure how far matched points are from each other's epipolar lines.
+def epipolar_distance(a: Camera, b: Camera, xy_a: AnyArray, xy_b: AnyArray) -> FloatArray:
+    """Measure the distance of matched points to each other's epipolar lines.
 
     Parameters
     ----------
     a, b : Camera
         The cameras of two images.
     xy_a, xy_b : (n, 2) array
-        Matched points, in pixels of either image.
+        Matched points, in pixels of their image.
 
     Returns
     -------
     (n,) float64 array
-        The mean of both distances: of a point of image b to the line on which
-        its partner in image a can be seen in b, and the reverse. In pixels,
-        after lens distortion is removed. NaN where there is no such line,
-        because both cameras stand at one place or the point is seen along the
-        line that joins them.
+        Mean of two distances: from the point in image b to the epipolar line
+        of its partner in a, and the reverse. In pixels, after lens distortion
+        is removed. NaN where there is no epipolar line, because both cameras
+        are at the same place or the point lies on the baseline.
     """
     rays_a, rays_b = rays(a, xy_a), rays(b, xy_b)
     baseline = b.centre - a.centre
-    there = distance_to_lines(b, rays_b, baseline, rays_a)
-    return (distance_to_lines(a, rays_a, baseline, rays_b) + there) / 2
+    in_b = distance_to_lines(b, rays_b, baseline, rays_a)
+    in_a = distance_to_lines(a, rays_a, baseline, rays_b)
+    return (in_a + in_b) / 2
 
 
-def rays(camera: Camera, xy: NDArray) -> FloatArray:
-    """Directions (n, 3) in the world in which pixels (n, 2) are seen."""
+def rays(camera: Camera, xy: AnyArray) -> FloatArray:
+    """Return the directions (n, 3) in the world of pixels (n, 2)."""
     return camera.back_project(xy, np.ones(len(xy))) - camera.centre
 
 
 def distance_to_lines(
-    camera: Camera, rays: NDArray, baseline: NDArray, others: NDArray
+    camera: Camera, rays: AnyArray, baseline: AnyArray, others: AnyArray
 ) -> FloatArray:
-    """Measure in a camera's image how far points are from their partners' epipolar lines.
+    """Measure the distance of a camera's points to the epipolar lines of their partners.
 
     Parameters
     ----------
     camera : Camera
     rays : (n, 3) array
-        Directions to the points.
+        Directions in the world from this camera to the points.
     baseline : (3,) or (n, 3) array
-        Between this camera and the partners'.
+        Vector between this camera and the partner's camera; its sign and length
+        do not matter.
     others : (n, 3) array
-        Directions to the partners from the cameras that see them.
+        Directions in the world from the partner's camera to the partner.
 
     Returns
     -------
     (n,) float64 array
-        Pixels without lens distortion; NaN where there is no line.
+        Pixels of this camera's image without lens distortion; NaN where there
+        is no epipolar line.
     """
     planes = np.cross(baseline, others)
     lines = planes @ camera.R.T @ np.linalg.inv(camera.K)
     points = rays @ camera.R.T @ camera.K.T
     with np.errstate(divide="ignore", invalid="ignore"):
         points /= points[:, 2:]
-        return np.abs((lines * points).sum(axis=1)) / np.hypot(lines[:, 0], lines[:, 1])
+        return np.asarray(np.abs((lines * points).sum(axis=1)) / np.hypot(lines[:, 0], lines[:, 1]))
 
 
-def check_cameras(scene: Scene, features: Sequence[Features], matches: PairwiseMatches) -> None:
-    """Test with the matches whether the cameras can be those of the images.
+def check_cameras(
+    cameras: Sequence[Camera],
+    features: Sequence[Features],
+    matches: PairwiseMatches,
+    name: str,
+) -> None:
+    """Check with the matches that the cameras are those of the images.
 
-    Camera files come in several conventions, and geometry alone does not tell
-    them apart: read the wrong way, cameras still seem to look at a common
-    scene. But then hardly any match lies near its epipolar line.
+    Camera files use several conventions. Cameras that are read in the wrong one
+    may still seem to look at a common scene, but then hardly any match is near
+    its epipolar line. Nothing is checked if there are few matches.
 
     Parameters
     ----------
-    scene : Scene
-        Nothing happens if it has no cameras.
+    cameras : sequence of Camera
+        One item for every image.
     features : sequence of Features
+        One item for every image.
     matches : PairwiseMatches
+    name : str
+        Name of the scene in messages, for instance its folder.
 
     Raises
     ------
@@ -108,33 +119,31 @@ def check_cameras(scene: Scene, features: Sequence[Features], matches: PairwiseM
         If fewer than a tenth of the matches are near their epipolar lines, and
         no other convention explains it.
     """
-    if scene.cameras is None:
-        return
     pairs = _richest_pairs(features, matches)
-    if sum(len(xy) for _, _, xy, _ in pairs) < _ENOUGH:
+    if sum(len(xy) for _, _, xy, _ in pairs) < _MIN_MATCHES:
         return
-    share = _share_near(scene.cameras, pairs)
-    others = []
-    for reading in zip(*map(_other_readings, scene.cameras), strict=True):
-        changes, cameras = zip(*reading, strict=True)
-        others.append((_share_near(cameras, pairs), changes[0]))
-    best, change = max(others)
+    share = _share_near(cameras, pairs)
+    alternatives = []
+    for reading in zip(*map(_other_readings, cameras), strict=True):
+        changes, changed_cameras = zip(*reading, strict=True)
+        alternatives.append((_share_near(changed_cameras, pairs), changes[0]))
+    best, change = max(alternatives)
     fault = (
-        f"{scene.paths[0].parent}: the cameras do not fit the images: "
+        f"{name}: the cameras do not fit the images: "
         f"only {share:.0%} of the matches lie near their epipolar lines"
     )
-    if best > max(2 * share, 0.2):
+    if best > max(2 * share, _FIT):
         raise NmfsyncError(
-            f"{fault}, but {best:.0%} would if {change}; EPFL files (.camera) hold the rotation "
-            "from camera to world and the camera's centre, Middlebury files (_par.txt) the "
-            "rotation and translation from world to camera"
+            f"{fault}, but {best:.0%} would if {change}. EPFL files (.camera) contain the "
+            "rotation from camera to world and the camera's centre; Middlebury files (_par.txt) "
+            "contain the rotation and translation from world to camera"
         )
-    if share < _DOUBTFUL:
+    if share < _MIN_SHARE:
         warnings.warn(f"{fault}; do they belong together?", NmfsyncWarning, stacklevel=2)
 
 
 def _other_readings(camera: Camera) -> list[tuple[str, Camera]]:
-    """Other cameras that the same file may mean: what would change, and the camera then."""
+    """Read the same numbers in other conventions: what changes, and the camera it gives."""
     R, t, centre = camera.R, camera.t, camera.centre
     poses = [
         ("every camera were inverted", R.T, centre),
@@ -148,12 +157,12 @@ def _other_readings(camera: Camera) -> list[tuple[str, Camera]]:
 
 def _richest_pairs(
     features: Sequence[Features], matches: PairwiseMatches
-) -> list[tuple[int, int, NDArray, NDArray]]:
-    """Image pairs with most matches: both images, and the matched positions in each."""
+) -> list[tuple[int, int, AnyArray, AnyArray]]:
+    """Return the image pairs with the most matches: i, j, and the matched pixels (n, 2) in each."""
     image, k = matches.image_of, len(matches.sizes)
     p, q = matches.W.tocoo().coords
-    upper = image[p] < image[q]
-    p, q = p[upper], q[upper]
+    once = image[p] < image[q]  # W contains every match in both directions
+    p, q = p[once], q[once]
     pair = image[p] * k + image[q]
     richest = np.argsort(-np.bincount(pair, minlength=k * k), kind="stable")[:_PAIRS]
     xy = np.concatenate([f.xy for f in features])
@@ -161,9 +170,9 @@ def _richest_pairs(
 
 
 def _share_near(
-    cameras: Sequence[Camera], pairs: Sequence[tuple[int, int, NDArray, NDArray]]
+    cameras: Sequence[Camera], pairs: Sequence[tuple[int, int, AnyArray, AnyArray]]
 ) -> float:
-    """Share of the matches that lie near their epipolar lines."""
+    """Return the share of the matches that are near their epipolar lines."""
     near = [
         epipolar_distance(cameras[i], cameras[j], xy_i, xy_j) < _NEAR * max(cameras[j].size)
         for i, j, xy_i, xy_j in pairs

@@ -1,13 +1,12 @@
-"""Depths reconstructed from calibrated images, at given positions only.
+"""Depths from a plane sweep over calibrated images, at given pixels only.
 
-Where a scene has cameras but no measured surface, the depth of a feature can be
-found from the images themselves: slide a point along the feature's ray, and at
+If a scene has cameras but no measured surface, the depth of a feature can be
+found from the images themselves: move a point along the feature's ray, and at
 the right depth the neighbouring views show the same small patch (plane sweep:
 Collins, A space-sweep approach to true multi-image matching, CVPR 1996).
 
-Only images and cameras are used. Neither descriptors nor matches enter, not
-even for the range of depths, so that what is reconstructed here can judge
-matches without having learnt from them.
+Only images and cameras are used. Descriptors and matches are not, not even for
+the range of depths, so these depths are an independent judge of the matches.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,106 +24,110 @@ from threadpoolctl import threadpool_limits
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import bar
 from nmfsync.truth.views import RADIUS, choose_views, depth_range, spread, usefulness
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.camera import Camera
 
 Image = NDArray[np.uint8]
 
 T = TypeVar("T")
 
-STEP = 1.0  # pixels a hypothesis moves in the view where it moves most
+STEP = 1.0  # pixels from one depth to the next, in the view where the point moves most
 
-DISTINCT = 3.0  # pixels beyond which another depth is a different depth
+DISTINCT = 3.0  # two depths are different if they are more than this many pixels apart
 
-MODES = 4  # the best depths that are looked at more closely
+MODES = 4  # number of the best different depths that are refined
 
-AGREEING = 3  # so many views must show the patch
+AGREEING = 3  # number of views that must show the patch
 
-MIN_CORRELATION = 0.85  # in each of them, for the small patch
+MIN_CORRELATION = 0.85  # of the small patch in each of these views
 
-MIN_LEAD = 0.03  # of the best score over that of every different depth, for the large patch
+MIN_LEAD = 0.03  # by which the best depth must outscore every different depth, large patch
 
-SAME = 0.5  # pixels that the best depths of the small and of the large patch may be apart
+MAX_DISAGREEMENT = 0.5  # largest distance in pixels of the depths that both patches find
 
-MIN_CONTRAST = 2.0  # standard deviation of a patch that can be recognised, in grey levels
+MIN_CONTRAST = 2.0  # least standard deviation of a recognisable patch, in grey levels
+
+_COARSE_DEPTHS = 96  # depths from which the motion in the views is measured
 
 _BLOCK = 6_000_000  # pixels of patches read at a time, 24 MB
 
-_ROWS = 30_000  # OpenCV's maps have at most 32767
+_ROWS = 30_000  # patches read at a time: OpenCV's maps have at most 32767 rows
 
 
 def _window(radius: int, stride: int) -> FloatArray:
-    """Offsets (2, p) of a patch's pixels from its centre."""
+    """Return the offsets (2, p) of a patch's pixels from its centre."""
     side = np.arange(-radius, radius + 1, stride, dtype=np.float64)
     return np.stack([a.ravel() for a in np.meshgrid(side, side)])
 
 
-# The sweep itself can do with every other pixel of the large patch.
+# Every other pixel of the large patch is enough for the sweep itself.
 _WINDOWS = {
     "coarse": _window(RADIUS, 2),
     "small": _window(3, 1),
     "large": _window(RADIUS, 1),
 }
 
-# The views that fit best count fully, others help to tell depths apart.
+# Weights of a depth's correlations, largest first. The best views count fully, the others help
+# to choose between depths.
 _WEIGHTS = np.array([1, 1, 1, 1 / 2, 1 / 4, 1 / 8], dtype=np.float32) / 3
 
-# Relative change of inverse depth along x and y, times the focal length.
+# Slants of a patch: relative change of inverse depth along x and y, times the focal length.
 _SLANTS = np.array([(a, b) for a in (-0.8, 0, 0.8) for b in (-0.8, 0, 0.8)])
 
 _NO_SLANT = np.zeros(2)
 
-_SHIFTS = np.arange(-3, 4) / 2  # in steps of the sweep
+_SHIFTS = np.arange(-3, 4) / 2  # around a mode, in steps of the sweep
 
 
-def reconstruct_depths(
+def sweep_depths(
     images: Sequence[Image],
     cameras: Sequence[Camera],
-    xy: Sequence[NDArray],
+    xy: Sequence[AnyArray],
     bounds: FloatArray | None = None,
     progress: bool = True,
 ) -> list[FloatArray]:
-    """Find the depths of positions in every image by plane sweep.
+    """Find the depths at pixels of every image by a plane sweep.
 
-    Depths along a position's ray are compared by the normalised correlation of
-    the patch around it with the patches that the neighbouring views show there.
-    The `AGREEING` largest correlations make up most of a depth's score, for a
-    point may be hidden in other views. The best few depths are refined, with
-    slanted patches as well, once with a small and once with a large patch: large
-    ones are more distinct, but near an edge in depth they follow the foreground.
+    A depth on the ray of a pixel is scored by the normalised correlations of the
+    patch around the pixel with the patches that the neighbouring views show
+    there. The `AGREEING` largest correlations make up most of the score, since a
+    point may be occluded in other views. The `MODES` best depths are refined,
+    over slanted patches too, once with a small and once with a large patch:
+    large patches are more distinct, but near a depth edge they follow the
+    foreground.
 
     A depth is kept if `AGREEING` views show the small patch there, if every
-    different depth scores clearly less for the large one, and if the two
+    different depth has a clearly lower score for the large patch, and if both
     patches find the same depth.
 
     Parameters
     ----------
     images : sequence of (h, w, 3) uint8 arrays of RGB or (h, w) of grey
-        Taken one at a time; a lazy sequence will do.
+        Read one at a time, so that a lazy sequence does not fill the memory.
     cameras : sequence of Camera
-        One for every image, of the image's size.
+        One item for every image, for the image's size.
     xy : sequence of (n_i, 2) arrays
         Pixels; the centre of the top-left pixel is (0, 0).
     bounds : (2, 3) float64 array, optional
-        Smallest and largest coordinates of the scene. Without them, the depths
-        tried are all those that `AGREEING` views see under a useful angle.
+        Smallest and largest coordinates of the scene. Without bounds, the depths
+        tried are all those that `AGREEING` views see at a useful angle.
     progress : bool
         Show a progress bar if stderr is a terminal.
 
     Returns
     -------
     list of (n_i,) float64 arrays
-        Depths along the optical axis in the cameras' unit, NaN where not
-        reconstructed. A scene of fewer than `AGREEING` + 1 images has none.
+        Depths along the optical axis in the cameras' unit, NaN where none is
+        kept. A scene with fewer than `AGREEING` + 1 images has no depths.
 
     Raises
     ------
     NmfsyncError
-        If there is not one camera and one array of positions for every image,
-        or a camera is for an image of another size.
+        If there is not one camera and one array of pixels for every image, or a
+        camera is for another image size.
     """
     check_lengths(images, cameras, xy)
-    gray = gray_images(images, cameras)
+    gray = gray_reader(images, cameras)
 
     def depths(i: int) -> FloatArray:
         if not len(xy[i]):
@@ -136,66 +139,66 @@ def reconstruct_depths(
 
 
 def check_lengths(
-    images: Sequence[Image], cameras: Sequence[Camera], xy: Sequence[NDArray]
+    images: Sequence[Image], cameras: Sequence[Camera], xy: Sequence[AnyArray]
 ) -> None:
-    """Raise NmfsyncError if there is not one camera and one set of features for every image."""
+    """Raise NmfsyncError if there is not one camera and one array of pixels for every image."""
     if not len(images) == len(cameras) == len(xy):
         raise NmfsyncError(
-            f"{len(images)} images, {len(cameras)} cameras and features of {len(xy)} images"
+            f"{len(images)} images, {len(cameras)} cameras and features of {len(xy)} images: "
+            "the three numbers must be equal"
         )
 
 
-def gray_images(
+def gray_reader(
     images: Sequence[Image], cameras: Sequence[Camera]
-) -> Callable[[int], NDArray[np.float32]]:
-    """Read images in grey when asked for; neighbours ask for the same few."""
+) -> Callable[[int], Float32Array]:
+    """Return a function that reads image i in grey (h, w), and keeps the last ones read.
+
+    Neighbouring images use the same few views.
+    """
     return lru_cache(maxsize=16)(lambda i: _gray(images[i], cameras[i], i))
 
 
 def for_every_image(compute: Callable[[int], T], k: int, progress: bool) -> list[T]:
     """Call compute(i) for all k images, several at a time; results in the order of images."""
-    # Threads do, for nearly all time goes into NumPy and OpenCV, which let others run.
-    # Products with three columns only lose time to threads of their own.
+    # Threads are enough: nearly all time is spent in NumPy and OpenCV, without Python's lock.
+    # BLAS gets one thread, since more slow down products of matrices with three columns.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(joblib.cpu_count()) as pool:
         results = []
-        with bar(k, "Depths", "image", progress) as shown:
+        with bar(k, "Depths", "image", progress) as progress_bar:
             for result in pool.map(compute, range(k)):
                 results.append(result)
-                shown.update()
+                progress_bar.update()
         return results
 
 
-def _gray(image: Image, camera: Camera, i: int) -> NDArray[np.float32]:
-    height, width = image.shape[:2]
-    if (width, height) != camera.size:
-        raise NmfsyncError(
-            f"image {i + 1} has {width} × {height} pixels, but its camera is for "
-            f"{camera.size[0]} × {camera.size[1]}: scale the camera to the image"
-        )
-    if image.ndim == 3:
-        image = np.asarray(cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY))
-    return image.astype(np.float32)
-
-
-@dataclass(frozen=True)
-class _Peaks:
-    """The best depth of every position (n,)."""
-
-    place: FloatArray  # among the depths tried
-    correlation: NDArray[np.float32]  # smallest of the `agreeing` largest
-    lead: NDArray[np.float32]  # of its score over that of the best different depth
-
-
 class Sweep:
-    """The plane sweep of one image; a point must be shown by `agreeing` of the views."""
+    """The plane sweep of one image.
+
+    Parameters
+    ----------
+    i : int
+        The image.
+    views : (v,) int64 array
+        The views in which its patches are looked for.
+    cameras : sequence of Camera
+    gray : callable
+        See `gray_reader`.
+    xy : (n, 2) array
+        Pixels of the image.
+    bounds : (2, 3) float64 array or None
+        As for `sweep_depths`.
+    agreeing : int
+        Number of views that must show a patch.
+    """
 
     def __init__(
         self,
         i: int,
-        views: NDArray[np.int64],
+        views: IntArray,
         cameras: Sequence[Camera],
-        gray: Callable[[int], NDArray[np.float32]],
-        xy: NDArray,
+        gray: Callable[[int], Float32Array],
+        xy: AnyArray,
         bounds: FloatArray | None,
         agreeing: int = AGREEING,
     ) -> None:
@@ -206,39 +209,39 @@ class Sweep:
         axes = np.broadcast_to(np.eye(2), (len(self.xy), 2, 2))
         image = gray(i)
         self.views = [(cameras[j], gray(j)) for j in views]
-        whole = _sample(image, self.xy, axes, _WINDOWS["large"])
-        self.plain = whole.std(axis=1) < MIN_CONTRAST
+        large = _sample(image, self.xy, axes, _WINDOWS["large"])
+        self.textureless = large.std(axis=1) < MIN_CONTRAST
         self.patches = {
             name: _normalise(_sample(image, self.xy, axes, window))
             for name, window in _WINDOWS.items()
         }
 
     def depths(self) -> FloatArray:
-        """Depths (n,), NaN where not reconstructed."""
+        """Return the depths (n,), NaN where none is kept."""
         result = np.full(len(self.xy), np.nan)
         if len(self.views) < self.agreeing or not len(self.xy):
             return result
-        tried = self.hypotheses()
+        tried = self._depths_to_try()
         if tried.shape[1] < 2:
             return result
-        use = np.flatnonzero(~self.plain & np.isfinite(tried[:, 1]))
-        sizes = (
-            tried.shape[1] * _WINDOWS["coarse"].size,
-            MODES * _SHIFTS.size * _WINDOWS["large"].size,
+        usable = np.flatnonzero(~self.textureless & np.isfinite(tried[:, 1]))
+        pixels = max(
+            tried.shape[1] * _WINDOWS["coarse"].shape[1],
+            MODES * len(_SHIFTS) * _WINDOWS["large"].shape[1],
         )
-        block = max(1, 2 * _BLOCK // max(sizes))  # windows have two coordinates a pixel
-        for start in range(0, len(use), block):
-            rows = use[start : start + block]
-            result[rows] = self.search(rows, tried[rows])
+        block = max(1, _BLOCK // pixels)
+        for start in range(0, len(usable), block):
+            rows = usable[start : start + block]
+            result[rows] = self._search(rows, tried[rows])
         return result
 
-    def hypotheses(self) -> FloatArray:
-        """Depths to try (n, h), NaN at the ends of rows that have fewer.
+    def _depths_to_try(self) -> FloatArray:
+        """Return the depths to try (n, h), with NaN at the end of rows that have fewer.
 
-        From one to the next a position moves by STEP pixels in the view where it
-        moves most. Depths that too few views see are left out.
+        From one depth to the next a point moves by STEP pixels in the view where
+        it moves most. Depths that fewer than `agreeing` views see are left out.
         """
-        count = 96
+        count = _COARSE_DEPTHS
         grid = spread(*self.range, count)
         points = self.camera.back_project(np.repeat(self.xy, count, axis=0), grid.ravel())
         motion = np.zeros((len(grid), count - 1))
@@ -252,32 +255,38 @@ class Sweep:
             seen_by += both
         motion[seen_by < self.agreeing] = 0
         path = np.pad(np.cumsum(motion, axis=1), ((0, 0), (1, 0)))
-        moved_by = np.arange(0, path[:, -1].max() + STEP, STEP)
+        steps = np.arange(0, path[:, -1].max() + STEP, STEP)
         rows = zip(path, grid, strict=True)
-        return np.array([np.interp(moved_by, p, depth, right=np.nan) for p, depth in rows])
+        return np.array([np.interp(steps, p, depth, right=np.nan) for p, depth in rows])
 
-    def search(self, rows: NDArray[np.intp], tried: FloatArray) -> FloatArray:
-        """Depths of the positions `rows`, of `tried` (n, h) and between; NaN where unsure."""
-        score, _ = self.scores(rows, tried, _NO_SLANT, "coarse")
+    def _search(self, rows: NDArray[np.intp], tried: FloatArray) -> FloatArray:
+        """Return the best depths (r,) of the pixels `rows` (r,); NaN where uncertain.
+
+        `tried` (r, h) are the depths to try. The result may be between two of them.
+        """
+        score, _ = self._scores(rows, tried, _NO_SLANT, "coarse")
         modes = _modes(score, int(np.ceil(DISTINCT / STEP)))
         places = np.clip(modes[:, :, None] + _SHIFTS, 0, tried.shape[1] - 1)
-        small = self.refine(rows, tried, places, "small")
-        large = self.refine(rows, tried, places, "large")
+        small = self._refine(rows, tried, places, "small")
+        large = self._refine(rows, tried, places, "large")
         good = small.correlation >= MIN_CORRELATION
         good &= large.lead >= MIN_LEAD
-        good &= np.abs(small.place - large.place) * STEP <= SAME
-        return np.where(good, _between(tried, small.place[:, None])[:, 0], np.nan)
+        good &= np.abs(small.place - large.place) * STEP <= MAX_DISAGREEMENT
+        return np.where(good, _interpolate(tried, small.place[:, None])[:, 0], np.nan)
 
-    def refine(
+    def _refine(
         self, rows: NDArray[np.intp], tried: FloatArray, places: FloatArray, window: str
     ) -> "_Peaks":
-        """Find the best of `places` (n, modes, shifts) between the depths `tried`, over slants."""
+        """Find the best place for every pixel, over all slants.
+
+        `places` (r, modes, shifts) are fractional columns of `tried` (r, h).
+        """
         n = len(rows)
-        closer = _between(tried, places.reshape(n, -1))
-        found = [self.scores(rows, closer, slant, window) for slant in _SLANTS]
+        depths = _interpolate(tried, places.reshape(n, -1))
+        by_slant = [self._scores(rows, depths, slant, window) for slant in _SLANTS]
         score, correlation = (
             np.stack(arrays, axis=1).reshape(n, len(_SLANTS), *places.shape[1:])
-            for arrays in zip(*found, strict=True)
+            for arrays in zip(*by_slant, strict=True)
         )
         of_mode = score.max(axis=(1, 3))
         mode = of_mode.argmax(axis=1)
@@ -292,28 +301,30 @@ class Sweep:
             lead=of_mode[row, mode] - np.partition(of_mode, -2, axis=1)[:, -2],
         )
 
-    def scores(
+    def _scores(
         self, rows: NDArray[np.intp], depths: FloatArray, slant: FloatArray, window: str
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Score depths (n, h) of the positions `rows` (n,).
+    ) -> tuple[Float32Array, Float32Array]:
+        """Score depths (r, h) of the pixels `rows` (r,) for patches of one slant (2,).
 
-        Returns the scores (n, h), and the smallest of the `agreeing` largest correlations.
+        Returns the scores (r, h), and the smallest of the `agreeing` largest
+        correlations (r, h).
         """
         count = depths.shape[1]
         xy = np.repeat(self.xy[rows], count, axis=0)
         flat = depths.ravel()
-        # Inverse depth is linear over the picture of a plane.
-        nearer = flat / (1 + slant[:, None] / self.camera.K[0, 0])
+        # The points at the pixel, and at its right and lower neighbours on the slanted patch.
+        # Inverse depth is linear over the image of a plane.
+        neighbours = flat / (1 + slant[:, None] / self.camera.K[0, 0])
         points = self.camera.back_project(xy, flat)
-        right = self.camera.back_project(xy + np.array([1, 0]), nearer[0])
-        below = self.camera.back_project(xy + np.array([0, 1]), nearer[1])
+        right = self.camera.back_project(xy + np.array([1, 0]), neighbours[0])
+        below = self.camera.back_project(xy + np.array([0, 1]), neighbours[1])
         correlation = np.full((len(self.views), len(flat)), -1, dtype=np.float32)
         for out, (view, image) in zip(correlation, self.views, strict=True):
-            at, useful = usefulness(self.camera, view, points)
+            centre, useful = usefulness(self.camera, view, points)
             seen = np.flatnonzero(useful > 0)
-            at = at[seen]
-            axes = np.stack([view.project(p[seen])[0] - at for p in (right, below)], axis=2)
-            patches = _sample(image, at, axes, _WINDOWS[window])
+            centre = centre[seen]
+            axes = np.stack([view.project(p[seen])[0] - centre for p in (right, below)], axis=2)
+            patches = _sample(image, centre, axes, _WINDOWS[window])
             out[seen] = _correlate(patches, self.patches[window][rows[seen // count]])
         largest = np.sort(correlation, axis=0)[::-1]
         # Not by BLAS, whose rounding could depend on the number of threads.
@@ -321,10 +332,45 @@ class Sweep:
         return score.reshape(depths.shape), largest[self.agreeing - 1].reshape(depths.shape)
 
 
+@dataclass(frozen=True)
+class _Peaks:
+    """The best depth of every pixel.
+
+    Attributes
+    ----------
+    place : (n,) float64 array
+        Fractional column among the depths tried.
+    correlation : (n,) float32 array
+        The smallest of the `agreeing` largest correlations there.
+    lead : (n,) float32 array
+        By how much the score exceeds that of the best different depth.
+    """
+
+    place: FloatArray
+    correlation: Float32Array
+    lead: Float32Array
+
+
+def _gray(image: Image, camera: Camera, i: int) -> Float32Array:
+    """Convert image i to grey levels (h, w), and check its size."""
+    height, width = image.shape[:2]
+    if (width, height) != camera.size:
+        raise NmfsyncError(
+            f"image {i + 1} has {width} × {height} pixels, but its camera is for "
+            f"{camera.size[0]} × {camera.size[1]}: scale the camera to the image"
+        )
+    if image.ndim == 3:
+        image = np.asarray(cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY))
+    return image.astype(np.float32)
+
+
 def _sample(
-    image: NDArray[np.float32], centre: FloatArray, axes: FloatArray, window: FloatArray
-) -> NDArray[np.float32]:
-    """Read patches (n, p): pixels centre (n, 2) + axes (n, 2, 2) · window (2, p)."""
+    image: Float32Array, centre: FloatArray, axes: FloatArray, window: FloatArray
+) -> Float32Array:
+    """Read patches (n, p) of an image, interpolated bilinearly.
+
+    Pixel p of patch n is at centre (n, 2) + axes (n, 2, 2) · window (2, p).
+    """
     at = (np.einsum("ncd,dp->cnp", axes, window) + centre.T[:, :, None]).astype(np.float32)
     patches = np.empty(at.shape[1:], dtype=np.float32)
     for start in range(0, len(patches), _ROWS):
@@ -335,23 +381,21 @@ def _sample(
     return patches
 
 
-def _normalise(patches: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Patches (n, p) less their means, and of length 1 unless there is too little in them."""
+def _normalise(patches: Float32Array) -> Float32Array:
+    """Subtract the means of patches (n, p) and scale them to length 1, unless they are too flat."""
     patches = patches - patches.mean(axis=1, keepdims=True)
     length = np.sqrt(np.einsum("np,np->n", patches, patches))
-    enough = np.float32(MIN_CONTRAST / 2 * np.sqrt(patches.shape[1]))
-    return patches / np.maximum(length, enough)[:, None]
+    least = np.float32(MIN_CONTRAST / 2 * np.sqrt(patches.shape[1]))
+    return np.asarray(patches / np.maximum(length, least)[:, None])
 
 
-def _correlate(
-    patches: NDArray[np.float32], normalised: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Normalised correlation (n,) of patches (n, p) with patches normalised already."""
-    return np.einsum("np,np->n", _normalise(patches), normalised)
+def _correlate(patches: Float32Array, normalised: Float32Array) -> Float32Array:
+    """Return the correlation (n,) of patches (n, p) with patches that are already normalised."""
+    return np.asarray(np.einsum("np,np->n", _normalise(patches), normalised))
 
 
-def _modes(scores: NDArray[np.float32], apart: int) -> NDArray[np.intp]:
-    """Places (n, MODES) of the largest scores, each more than `apart` from the others."""
+def _modes(scores: Float32Array, apart: int) -> NDArray[np.intp]:
+    """Return the columns (n, MODES) of the largest scores, each more than `apart` from others."""
     scores = scores.copy()
     place = np.arange(scores.shape[1])
     modes = np.empty((len(scores), MODES), dtype=np.intp)
@@ -361,19 +405,19 @@ def _modes(scores: NDArray[np.float32], apart: int) -> NDArray[np.intp]:
     return modes
 
 
-def _between(values: FloatArray, places: FloatArray) -> FloatArray:
-    """Interpolate rows of values (n, h) at fractional places (n, q)."""
+def _interpolate(values: FloatArray, places: FloatArray) -> FloatArray:
+    """Interpolate rows of values (n, h) at fractional columns (n, q)."""
     below = np.minimum(places.astype(int), values.shape[1] - 2)
     low = np.take_along_axis(values, below, axis=1)
     high = np.take_along_axis(values, below + 1, axis=1)
-    return low + (places - below) * (high - low)
+    return np.asarray(low + (places - below) * (high - low))
 
 
 def _vertex(line: FloatArray, top: NDArray[np.intp]) -> FloatArray:
-    """Offset (n,) of the top of the parabola through the maximum and its two neighbours."""
+    """Return the offset (n,) of the vertex of the parabola through a maximum and its neighbours."""
     row = np.arange(len(line))
     middle = np.clip(top, 1, line.shape[1] - 2)
     a, b, c = (line[row, middle + k] for k in (-1, 0, 1))
     curve = a - 2 * b + c
-    inner = (middle == top) & (curve < 0)
+    inner = (middle == top) & (curve < 0)  # else there is no maximum between the neighbours
     return np.where(inner, 0.5 * (a - c) / np.where(inner, curve, 1), 0.0)

@@ -1,10 +1,10 @@
 """The two kinds of matches: pairwise ones, and cycle-consistent ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.files import atomic_write
-from nmfsync.types.arrays import IntArray
+from nmfsync.types.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +42,49 @@ class Source:
         raise NotImplementedError
 
 
-class _Features:
+class FileFormat(NamedTuple):
+    """How matches are read from the files of another program, and written to them."""
+
+    read: Callable[..., "PairwiseMatches"]
+    write: Callable[..., None]
+
+
+# By name. `nmfsync.exchange` enters the formats, because types import no stage.
+FILE_FORMATS: dict[str, FileFormat] = {}
+
+
+class ImagePair(NamedTuple):
+    """The matches of two images.
+
+    Attributes
+    ----------
+    i, j : int
+        The images, counted from 0.
+    rows : (n, 2) int64 array
+        A feature of image i and the feature of image j that matches it, counted
+        from 0 in each image.
+    weights : (n,) float64 array
+    """
+
+    i: int
+    j: int
+    rows: IntArray
+    weights: FloatArray
+
+
+class _MatchesOfImages:
     """What both kinds of matches know about the m features of the k images.
 
     Feature p of all is feature `p - offsets[i]` of image `i = image_of[p]`.
     """
 
     sizes: IntArray
-    # The file of another program that they come from. `synchronise` hands it on;
-    # `save` does not keep it.
-    source: "Source | None" = None
-    # What a result of `synchronise` was made from.
-    given: "PairwiseMatches | None" = None
+    W: sparse.csr_array
+    # The file of another program that they come from. `save` does not keep it.
+    source: Source | None = None
+    # Of a result of `synchronise`: what it was made from, and with which settings.
+    input_matches: "PairwiseMatches | None" = None
+    settings: Mapping[str, Any] | None = None
 
     @property
     def offsets(self) -> IntArray:
@@ -64,6 +95,32 @@ class _Features:
     def image_of(self) -> IntArray:
         """(m,) ints: the image of every feature."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def by_image_pair(self) -> Iterator[ImagePair]:
+        """Hand out the matches, one pair of images after the other.
+
+        Yields
+        ------
+        ImagePair
+            Of images i < j that have matches, in order of i, then j; rows in order of
+            the features of image i.
+
+        Examples
+        --------
+        >>> matches = PairwiseMatches.from_entries([0, 1], [3, 4], sizes=[2, 1, 2])
+        >>> [(pair.i, pair.j, pair.rows.tolist()) for pair in matches.by_image_pair()]
+        [(0, 2, [[0, 0], [1, 1]])]
+        """
+        k, image_of, offsets = len(self.sizes), self.image_of, self.offsets
+        above = sparse.triu(self.W, k=1, format="coo")
+        p, q = above.row.astype(np.int64), above.col.astype(np.int64)
+        pair = image_of[p] * k + image_of[q]
+        order = np.argsort(pair, kind="stable")  # W has p, then q, in ascending order
+        for part in np.split(order, np.flatnonzero(np.diff(pair[order])) + 1):
+            if len(part):
+                i, j = divmod(int(pair[part[0]]), k)
+                rows = np.column_stack([p[part] - offsets[i], q[part] - offsets[j]])
+                yield ImagePair(i, j, rows, above.data[part])
 
     def arrays(self) -> dict[str, Any]:
         """Return the content as plain arrays."""
@@ -81,65 +138,21 @@ class _Features:
         added: str = "none",
         overwrite: bool = False,
     ) -> None:
-        """Write the COLMAP database that they come from, with these matches in place of its own.
+        """Write the COLMAP database that they come from with these matches.
 
-        Everything else stays as it is, and so does the original. Needs
-        `pip install 'nmfsync[colmap]'`.
-
-        Parameters
-        ----------
-        path : Path or str
-        verify : bool, optional
-            Let COLMAP verify the matches, with a fixed seed, which makes the
-            two-view geometries that its mappers read. Otherwise these hold the
-            matches as they are: with the geometry of the original where it has
-            one, else without any, as CALIBRATED if the focal lengths of both
-            cameras are known there and UNCALIBRATED if not. `mapper` can do with
-            that, `global_mapper` cannot do without the geometry. None: only if they
-            have not been verified yet, by COLMAP or by `verification.verify`.
-        added : str
-            Which of the matches that synchronising added to write: "none",
-            those between images that are "matched" already, or "all".
-        overwrite : bool
-            Replace `path` if it exists.
-
-        Raises
-        ------
-        NmfsyncError
-            If the matches come from elsewhere (`source`), the original is not
-            what it was, or `path` is the original or exists.
+        See `nmfsync.exchange.colmap.write_colmap`.
         """
-        from nmfsync.exchange.colmap import write_colmap
-
-        write_colmap(self, path, verify, added, overwrite)  # type: ignore[arg-type]
+        FILE_FORMATS["colmap"].write(self, path, verify, added, overwrite)
 
     def to_hloc(self, path: Path | str, added: str = "none", overwrite: bool = False) -> None:
-        """Write the hloc file that they come from, with these matches in place of its own.
+        """Write the hloc file that they come from with these matches.
 
-        Pairs keep their keys, new ones get hloc's present kind; a pair without
-        matches stays, with -1 for every feature. Matches that were there keep
-        their scores, others get their weight. Needs `pip install 'nmfsync[hloc]'`.
-
-        Parameters
-        ----------
-        path : Path or str
-        added : str
-            As for `to_colmap`.
-        overwrite : bool
-            Replace `path` if it exists.
-
-        Raises
-        ------
-        NmfsyncError
-            If the matches come from elsewhere (`source`), the original is not
-            what it was, or `path` is the original or exists.
+        See `nmfsync.exchange.hloc.write_hloc`.
         """
-        from nmfsync.exchange.hloc import write_hloc
-
-        write_hloc(self, path, added, overwrite)  # type: ignore[arg-type]
+        FILE_FORMATS["hloc"].write(self, path, added, overwrite)
 
 
-class PairwiseMatches(_Features):
+class PairwiseMatches(_MatchesOfImages):
     """Matches between pairs of images, in one sparse matrix.
 
     Parameters
@@ -162,7 +175,6 @@ class PairwiseMatches(_Features):
         If W or `sizes` is not as described; the message names the first fault.
     """
 
-    W: sparse.csr_array
     cycle_consistent: ClassVar[bool] = False
 
     def __init__(self, W: Any, sizes: Sequence[int] | ArrayLike) -> None:
@@ -172,13 +184,71 @@ class PairwiseMatches(_Features):
     def __repr__(self) -> str:
         return f"PairwiseMatches({len(self.sizes)} images, {self.W.shape[0]} features)"
 
+    @classmethod
+    def from_entries(
+        cls,
+        p: ArrayLike,
+        q: ArrayLike,
+        sizes: Sequence[int] | ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> "PairwiseMatches":
+        """Build W from matches that are listed once.
+
+        Parameters
+        ----------
+        p, q : (n,) ints
+            Matched features, counted through all images.
+        sizes : (k,) ints
+            Number of features of every image.
+        weights : (n,) floats, optional
+            In (0, 1]; by default 1.
+
+        Returns
+        -------
+        PairwiseMatches
+
+        Raises
+        ------
+        NmfsyncError
+            As for the class.
+
+        Examples
+        --------
+        >>> PairwiseMatches.from_entries([0], [2], sizes=[1, 1, 1]).W.toarray()
+        array([[1., 0., 1.],
+               [0., 1., 0.],
+               [1., 0., 1.]])
+        """
+        p, q = np.asarray(p, np.int64), np.asarray(q, np.int64)
+        values = np.ones(len(p)) if weights is None else np.asarray(weights, np.float64)
+        m = int(_check_sizes(sizes).sum())
+        if len(p) and not 0 <= min(p.min(), q.min()) <= max(p.max(), q.max()) < m:
+            raise NmfsyncError(f"features must be numbers from 0 to {m - 1}")
+        diagonal = np.arange(m)
+        row, column = np.concatenate([p, q, diagonal]), np.concatenate([q, p, diagonal])
+        data = np.concatenate([values, values, np.ones(m)])
+        return cls(sparse.csr_array((data, (row, column)), shape=(m, m)), sizes)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any match has another weight than 1."""
+        return bool((self.W.data != 1).any())
+
     def unweighted(self) -> "PairwiseMatches":
         """Return the same matches, each with the weight 1."""
         W = self.W.copy()
         W.data[:] = 1.0
-        matches = PairwiseMatches(W, self.sizes)
-        matches.source, matches.given = self.source, self.given
-        return matches
+        return self.with_matrix(W)
+
+    def with_matrix(self, W: Any) -> "PairwiseMatches":
+        """Return other matches of the same features, with the origin of these."""
+        return PairwiseMatches(W, self.sizes).with_origin_of(self)
+
+    def with_origin_of(self, matches: "Matches") -> "PairwiseMatches":
+        """Take over from other matches where they come from; return these."""
+        self.source, self.input_matches = matches.source, matches.input_matches
+        self.settings = matches.settings
+        return self
 
     def arrays(self) -> dict[str, Any]:
         """W and sizes as plain arrays, from which `from_arrays` makes the same again."""
@@ -224,75 +294,16 @@ class PairwiseMatches(_Features):
 
     @classmethod
     def from_colmap(cls, path: Path | str, verified: bool | None = None) -> "PairwiseMatches":
-        """Read the matches of a COLMAP database, which stays as it is.
-
-        Images are in order of image id, and an image without keypoints has 0
-        features. `source` remembers names and ids.
-
-        Parameters
-        ----------
-        path : Path or str
-        verified : bool, optional
-            Read the verified matches (`two_view_geometries`) or all (`matches`).
-            None reads the verified ones if there are any in the database.
-
-        Returns
-        -------
-        PairwiseMatches
-            Every match has the weight 1.
-
-        Warns
-        -----
-        NmfsyncWarning
-            If rows were dropped: repeated ones, and all but the first of those
-            that match a feature twice in one image.
-
-        Raises
-        ------
-        NmfsyncError
-            If the file is missing, no COLMAP database or damaged, or matches
-            name images or keypoints that do not exist.
-        """
-        from nmfsync.exchange.colmap import read_colmap
-
-        return read_colmap(path, verified)
+        """Read the matches of a COLMAP database; see `nmfsync.exchange.colmap.read_colmap`."""
+        return FILE_FORMATS["colmap"].read(path, verified)
 
     @classmethod
     def from_hloc(cls, matches_path: Path | str, features_path: Path | str) -> "PairwiseMatches":
-        """Read matches and features as hloc stores them. Needs `pip install 'nmfsync[hloc]'`.
-
-        Images are those of the file of features, in order of name. All keys that
-        hloc has used for pairs are known (`a/b`, `a_b`, both orders). Indices
-        stored with 16 bits are restored where that is possible.
-
-        Parameters
-        ----------
-        matches_path, features_path : Path or str
-
-        Returns
-        -------
-        PairwiseMatches
-            Weights are `matching_scores0` where there are any, else 1.
-
-        Warns
-        -----
-        NmfsyncWarning
-            If the scores are not in (0, 1] and so all weights are 1, or if
-            matches were dropped: repeated ones, and all but the best of those
-            that match a feature twice in one image.
-
-        Raises
-        ------
-        NmfsyncError
-            If a file is missing or damaged, matches name images or keypoints that
-            do not exist, or the names of two images differ in `/` and `-` only.
-        """
-        from nmfsync.exchange.hloc import read_hloc
-
-        return read_hloc(matches_path, features_path)
+        """Read matches and features of hloc; see `nmfsync.exchange.hloc.read_hloc`."""
+        return FILE_FORMATS["hloc"].read(matches_path, features_path)
 
 
-class MultiMatching(_Features):
+class MultiMatching(_MatchesOfImages):
     """Cycle-consistent matches: every feature shows one universe feature.
 
     Two features match exactly if they show the same universe feature, so that
@@ -420,6 +431,7 @@ def _check_matrix(W: Any, sizes: IntArray) -> sparse.csr_array:
     if len(W.data) and (W.data.min() < 0 or W.data.max() > 1):
         raise NmfsyncError("the values of W must lie between 0 and 1")
     W.setdiag(1.0)
+    W.has_sorted_indices = False  # which SciPy before 1.17 does not say of what it inserted
     W.eliminate_zeros()
     W.sort_indices()
     rows = np.repeat(np.arange(m), np.diff(W.indptr))

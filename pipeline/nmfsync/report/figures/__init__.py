@@ -1,1 +1,1 @@
-"""Figures of the reports, drawn with matplotlib."""
+"""Figures of the pages, drawn with matplotlib."""

@@ -1,10 +1,6 @@
-"""Plots of figures: FCM and precision, track lengths, the matrix W.
+"""Figures of FCM and precision over the threshold, for one scene and for a data set."""
 
-Every function returns a `Figure` that belongs to no window and no global
-state, and `to_png` turns it into the same bytes every time.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.figures.style import (
     FAINT,
+    GRID,
     HEADLINE,
     INK,
     legend_of,
@@ -27,45 +24,45 @@ from nmfsync.report.figures.style import (
 )
 
 
-def fcm_figure(evaluation: SceneEvaluation, by: str = "") -> Figure:
-    """FCM(t) and precision(t) of every method; solid where cycle-consistent.
+def fcm_figure(evaluation: SceneEvaluation, epipolar: bool = False) -> Figure:
+    """Draw FCM(t) and precision(t) of every method; solid lines are cycle-consistent.
 
     Parameters
     ----------
     evaluation : SceneEvaluation
-        Of a scene with truth.
-    by : str
-        "epipolar_" to draw the curves by epipolar distance instead.
+        With truth, or with cameras if `epipolar`.
+    epipolar : bool
+        Draw the curves by epipolar distance instead.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
+    prefix, how = ("epipolar_", " by epipolar distance") if epipolar else ("", "")
     figure = Figure(figsize=(11, 4.7), dpi=150)
     left, right = figure.subplots(1, 2)
-    _draw_curves(left, evaluation.methods, by + "fcm")
-    _draw_curves(right, evaluation.methods, by + "precision")
-    how = " by epipolar distance" if by else ""
+    _draw_curves(left, evaluation.methods, prefix + "fcm")
+    _draw_curves(right, evaluation.methods, prefix + "precision")
     name_axes(left, f"Fraction of correct matchings, FCM(t){how}")
     name_axes(right, f"Precision(t){how}")
     for axes in (left, right):
         axes.set_xlabel("threshold t, % of the largest image dimension", color=INK, fontsize=10)
     figure.subplots_adjust(left=0.065, right=0.985, top=0.92, bottom=0.2, wspace=0.17)
-    _legend(figure, evaluation.methods, y=0.005)
+    _draw_legend(figure, evaluation.methods)
     return figure
 
 
 def dataset_figure(
     evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str] | None = None
 ) -> Figure:
-    """FCM(t) of every method, one plot a scene.
+    """Draw FCM(t) of every method, one plot a scene.
 
     Parameters
     ----------
     evaluations : sequence of SceneEvaluation
-        Of scenes with truth, at least one.
+        Scenes with truth, at least one.
     labels : dict of str to str, optional
-        Headings of the scenes, where they are not their names.
+        Scene -> title of its plot. Other scenes get their names.
 
     Returns
     -------
@@ -73,7 +70,7 @@ def dataset_figure(
     """
     columns = _grid_columns(len(evaluations))
     rows = -(-len(evaluations) // columns)
-    width, height = 3.4 * columns + 0.4, 2.75 * rows + 1.0
+    width, height = 3.4 * columns + 0.4, 2.75 * rows + 1.0  # inches, as all lengths below
     figure = Figure(figsize=(width, height), dpi=150)
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, evaluation in zip(grid, evaluations, strict=False):
@@ -90,37 +87,40 @@ def dataset_figure(
         wspace=0.27,
         hspace=0.38,
     )
-    centre = (0.6 + width - 0.15) / 2 / width
     figure.text(
-        centre,
+        (0.6 + width - 0.15) / 2 / width,
         0.8 / height,
         "FCM(t) over the threshold t, % of the largest image dimension",
         ha="center",
         color=INK,
     )
     methods = {name: m for e in evaluations for name, m in e.methods.items()}
-    mixed = {
-        name
-        for name in methods
-        if len({e.methods[name].cycle_consistent for e in evaluations if name in e.methods}) > 1
-    }
-    _legend(figure, methods, y=0.005, mixed=mixed)
+    _draw_legend(figure, methods, _sometimes_consistent(evaluations))
     return figure
 
 
 def _grid_columns(plots: int) -> int:
-    """Columns of a grid, at most four, that leave the fewest places empty."""
+    """Return the number of columns, at most four, that leaves the fewest places empty."""
     return min(plots, 4) if plots < 5 else min((4, 3), key=lambda columns: -plots % columns)
 
 
-def _draw_curves(axes: Axes, methods: Mapping[str, MethodEvaluation], what: str) -> None:
-    """One line a method, and the headline threshold."""
+def _sometimes_consistent(evaluations: Sequence[SceneEvaluation]) -> set[str]:
+    """Return the methods that are cycle-consistent on some scenes but not on all."""
+    outcomes: dict[str, set[bool]] = {}
+    for evaluation in evaluations:
+        for name, method in evaluation.methods.items():
+            outcomes.setdefault(name, set()).add(method.cycle_consistent)
+    return {name for name, values in outcomes.items() if len(values) > 1}
+
+
+def _draw_curves(axes: Axes, methods: Mapping[str, MethodEvaluation], curve: str) -> None:
+    """Draw a curve of every method, an attribute of `MethodEvaluation`, and mark 1 %."""
     axes.axvline(100 * float(HEADLINE), color=FAINT, linewidth=0.8, zorder=0)
     for shift, (name, method) in enumerate(methods.items()):
-        curve: Mapping[str, float | None] = getattr(method, what)
-        t = [100 * float(key) for key in curve]
-        share = [np.nan if value is None else 100 * value for value in curve.values()]
-        # Shifted markers keep curves that lie on each other apart.
+        values: Mapping[str, float | None] = getattr(method, curve)
+        t = [100 * float(threshold) for threshold in values]
+        share = [np.nan if value is None else 100 * value for value in values.values()]
+        # Shifted markers distinguish curves that cover each other.
         axes.plot(t, share, **_line(name, method), markevery=(2 + 2 * shift, 12))
     axes.set_xlim(0, 5)
     axes.set_ylim(bottom=0)
@@ -132,31 +132,28 @@ def _draw_curves(axes: Axes, methods: Mapping[str, MethodEvaluation], what: str)
         color=FAINT,
         fontsize=8,
     )
-    _tidy(axes)
+    _format_percent(axes)
 
 
 def _line(name: str, method: MethodEvaluation) -> dict[str, Any]:
     return line_of(style_of(name), method.cycle_consistent)
 
 
-def _legend(
-    figure: Figure,
-    methods: Mapping[str, MethodEvaluation],
-    y: float,
-    mixed: set[str] | None = None,
+def _draw_legend(
+    figure: Figure, methods: Mapping[str, MethodEvaluation], mixed: Collection[str] = ()
 ) -> None:
-    """Name the methods and the meaning of solid and dashed below the plots."""
+    """Draw the legend, in which the methods in `mixed` have no line, neither solid nor dashed."""
     handles = [Line2D([], [], **_line(name, method)) for name, method in methods.items()]
     for handle, name in zip(handles, methods, strict=True):
-        if name in (mixed or set()):
+        if name in mixed:
             handle.set_linestyle("")
-    legend_of(figure, handles, y)
+    legend_of(figure, handles, y=0.005)
 
 
-def _tidy(axes: Axes) -> None:
-    """Quiet axes in percent: a light grid, no box."""
+def _format_percent(axes: Axes) -> None:
+    """Label both axes in percent, and draw a light grid without a box."""
     axes.xaxis.set_major_formatter("{x:g} %")
     axes.yaxis.set_major_formatter("{x:g} %")
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    axes.grid(axis="y", color="#E4E4E4", linewidth=0.7)
+    axes.grid(axis="y", color=GRID, linewidth=0.7)
     unbox(axes)

@@ -1,4 +1,4 @@
-"""The matrix W before and after."""
+"""The figure of the matrix W before and after synchronisation."""
 
 from collections.abc import Sequence
 
@@ -8,28 +8,32 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nmfsync.report.figures.style import ADDED, FAINT, INK, WRONG, name_axes, style_of
+from nmfsync.report.figures.style import ADDED, FAINT, INK, SOFT, WRONG, name_axes, style_of
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.matches import Matches, MultiMatching
 
-MATRIX_CELLS = 300
+MATRIX_CELLS = 300  # largest number of rows and columns drawn; more features share a cell
+
+MAX_EDGES = 60  # largest number of images whose borders are drawn
+
+MAX_TICKS = 12  # largest number of images that are numbered
 
 
 def matrix_figure(
     before: Matches, after: MultiMatching | None, name: str, labels: Sequence[str]
 ) -> Figure:
-    """W of the input and of a cycle-consistent result, both in the result's order.
+    """Draw W of the input and of a cycle-consistent result, both in the result's order.
 
     Inside every image the features are ordered by track, the longest first, so
-    that consistent matches line up. Matches are counted in cells: no
-    array larger than 300 × 300 is made.
+    that consistent matches line up. Matches are counted in cells, so no array
+    is larger than 300 × 300.
 
     Parameters
     ----------
     before : PairwiseMatches or MultiMatching
         The input.
     after : MultiMatching or None
-        Without a result only the input is drawn, in its own order.
+        The result. Without one only the input is drawn, in its own order.
     name : str
         The method of the result.
     labels : sequence of str, length k
@@ -40,17 +44,17 @@ def matrix_figure(
     matplotlib.figure.Figure
     """
     place = _track_order(after) if after is not None else np.arange(int(before.sizes.sum()))
-    old = _between(before)
+    old = _between_images(before)
     if after is None:
         panels = [("Input", [(old, INK)])]
     else:
-        new = _between(after)
+        new = _between_images(after)
         kept = old.multiply(new).tocsr()
         panels = [
-            ("Input: gray stays, orange goes", [(kept, INK), (_less(old, kept), WRONG)]),
+            ("Input: grey is kept, orange is removed", [(kept, INK), (_without(old, kept), WRONG)]),
             (
-                f"{style_of(name).name}: gray stays, blue is new",
-                [(kept, INK), (_less(new, kept), ADDED)],
+                f"{style_of(name).name}: grey is kept, blue is added",
+                [(kept, INK), (_without(new, kept), ADDED)],
             ),
         ]
     figure = Figure(figsize=(5.6 * len(panels) + 0.3, 5.9), dpi=150)
@@ -64,7 +68,7 @@ def matrix_figure(
 
 
 def _track_order(matching: MultiMatching) -> IntArray:
-    """Place of every feature when those of an image go by track, the longest track first."""
+    """Return the place (m,) of every feature in an order by image, then by track, longest first."""
     length = np.bincount(matching.universe, minlength=1)
     rank = np.empty_like(length)
     rank[np.argsort(-length, kind="stable")] = np.arange(len(length))
@@ -74,8 +78,8 @@ def _track_order(matching: MultiMatching) -> IntArray:
     return place
 
 
-def _between(matches: Matches) -> sparse.csr_array:
-    """Return the 0/1 matches between different images."""
+def _between_images(matches: Matches) -> sparse.csr_array:
+    """Return W (m, m) with ones for all matches, and an empty diagonal."""
     W = matches.W.copy()
     W.data = np.ones_like(W.data)
     W.setdiag(0)
@@ -83,8 +87,8 @@ def _between(matches: Matches) -> sparse.csr_array:
     return W
 
 
-def _less(all_of: sparse.csr_array, part: sparse.csr_array) -> sparse.csr_array:
-    rest = (all_of - part).tocsr()
+def _without(matches: sparse.csr_array, part: sparse.csr_array) -> sparse.csr_array:
+    rest = (matches - part).tocsr()
     rest.eliminate_zeros()
     return rest
 
@@ -96,6 +100,7 @@ def _draw_matrix(
     matches: Matches,
     labels: Sequence[str],
 ) -> None:
+    """Draw the matches of every layer in its colour, with the borders of the images."""
     m = len(place)
     axes.imshow(
         _blend(layers, place),
@@ -104,35 +109,39 @@ def _draw_matrix(
     )
     offsets = matches.offsets
     axes.set_aspect("equal")
-    if len(labels) <= 60:
+    if len(labels) <= MAX_EDGES:
         for edge in offsets[1:-1]:
             axes.axhline(edge, color="#C8D3DC", linewidth=0.6)
             axes.axvline(edge, color="#C8D3DC", linewidth=0.6)
     middle = (offsets[:-1] + offsets[1:]) / 2
-    step = -(-len(labels) // 12)
-    axes.set_xticks(middle[::step], [str(i + 1) for i in range(len(labels))][::step])
-    axes.set_yticks(middle[::step], [str(i + 1) for i in range(len(labels))][::step])
-    axes.tick_params(length=0, labelsize=9, colors="#555555", top=False)
+    step = -(-len(labels) // MAX_TICKS)
+    numbers = [str(i + 1) for i in range(len(labels))]
+    axes.set_xticks(middle[::step], numbers[::step])
+    axes.set_yticks(middle[::step], numbers[::step])
+    axes.tick_params(length=0, labelsize=9, colors=SOFT, top=False)
     axes.spines[:].set_color(FAINT)
 
 
 def _blend(layers: Sequence[tuple[sparse.csr_array, str]], place: IntArray) -> NDArray[np.float64]:
-    """White paper with the cells' counts of every layer in its colour."""
+    """Return the image (cells, cells, 3) of the matches, counted in cells and mixed by colour."""
     m = max(len(place), 1)
     cells = min(m, MATRIX_CELLS)
     counts = np.zeros((len(layers), cells, cells))
     for count, (layer, _) in zip(counts, layers, strict=True):
         entries = layer.tocoo()
-        row, column = (place[at] * cells // m for at in (entries.row, entries.col))
+        row, column = (place[features] * cells // m for features in (entries.row, entries.col))
         count += np.bincount(row * cells + column, minlength=cells**2).reshape(cells, cells)
     total = counts.sum(axis=0)
-    # One match in a cell is seen at once; a full cell is only somewhat darker.
+    # A cell with one match is clearly visible; a full cell is only somewhat darker.
     full = max(float(np.percentile(total[total > 0], 99)) if total.any() else 1.0, 1.0)
     ink = np.where(total > 0, 0.5 + 0.5 * np.minimum(total / full, 1), 0)
     share = counts / np.maximum(total, 1)
     colours = np.array([_rgb(colour) for _, colour in layers])
-    return (1 - ink)[..., None] + ink[..., None] * np.einsum("lij,lc->ijc", share, colours)
+    return np.asarray(
+        (1 - ink)[..., None] + ink[..., None] * np.einsum("lij,lc->ijc", share, colours)
+    )
 
 
 def _rgb(colour: str) -> list[float]:
+    """Return the red, green and blue shares of a colour #RRGGBB."""
     return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

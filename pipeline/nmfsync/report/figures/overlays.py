@@ -1,9 +1,4 @@
-"""Matches and tracks drawn over the photographs.
-
-Every picture is one canvas whose coordinates are its own pixels: a feature is
-drawn where its image stands on the canvas, plus its scaled position. Nothing
-is placed by fractions of a figure, so that lines cannot drift off the images.
-"""
+"""The figure of the matches between two images, drawn over the photographs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,33 +6,33 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from nmfsync.evaluation.errors import MatchErrors
-from nmfsync.report.figures.canvas import Image, Placed, new_canvas, show_image, write_text
-from nmfsync.report.figures.style import HEADLINE, RIGHT, UNKNOWN, WRONG, style_of
+from nmfsync.report.figures.canvas import (
+    FOOTER,
+    Image,
+    Placement,
+    new_canvas,
+    show_canvas,
+    write_text,
+)
+from nmfsync.report.figures.style import RIGHT, UNKNOWN, WRONG, judge, style_of
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.features import Features
 
-COLOURS = {"unknown": UNKNOWN, "right": RIGHT, "wrong": WRONG}  # in the order of drawing
+# Colours of the matches, in the order of drawing: wrong ones are on top.
+COLOURS = {"unknown": UNKNOWN, "right": RIGHT, "wrong": WRONG}
 
-NEUTRAL = "#0072B2"
+NEUTRAL = "#0072B2"  # colour of all matches if there is no truth
 
+# Sizes in pixels: around a panel, between its two images, and of the panel itself.
 MARGIN, SEAM = 12, 8
 
 PANEL_WIDTH, PANEL_HEIGHT, PANEL_TITLE = 1176, 900, 52
 
-FOOTER = 56
-
-
-def judge(error: NDArray[np.float64]) -> NDArray[np.str_]:
-    """Sort transfer errors into "right" (at most 1 %), "wrong" and "unknown" (NaN)."""
-    known = np.where(error <= float(HEADLINE), "right", "wrong")
-    return np.where(np.isfinite(error), known, "unknown")
-
 
 def overlay_pairs(k: int) -> list[tuple[int, int]]:
-    """Pairs to draw: the first image with the second, a middle one and the last."""
+    """Return the pairs of images to draw: the first with the second, a middle one and the last."""
     return [(0, j) for j in sorted({1, k // 2, k - 1}) if 0 < j < k]
 
 
@@ -54,7 +49,7 @@ def pair_figure(
     scene : Scene
     features : sequence of Features, length k
     errors : dict of str to MatchErrors
-        Matches of every method, "input" first.
+        The matches of every method and their errors, "input" first.
     pair : (int, int)
         Left and right image, counted from 0.
 
@@ -64,72 +59,76 @@ def pair_figure(
         At most 2400 pixels wide. A match is right if its error from the left
         to the right image is at most 1 % of the right one's larger dimension.
     """
-    images = [scene.images[i] for i in pair]
-    columns = min(2, len(errors))
-    widths, height = _side_by_side([image.shape for image in images])
-    step_x, step_y = sum(widths) + SEAM + 2 * MARGIN, height + PANEL_TITLE + MARGIN
-    rows = -(-len(errors) // columns)
-    canvas = new_canvas(columns * step_x, rows * step_y + FOOTER)
-    panels = []
-    for n in range(len(errors)):
-        left = n % columns * step_x + MARGIN
-        top = n // columns * step_y + PANEL_TITLE
-        places = [
-            Placed(x, top, width, height, (image.shape[1], image.shape[0]))
-            for x, width, image in zip((left, left + widths[0] + SEAM), widths, images, strict=True)
-        ]
-        for placed, image in zip(places, images, strict=True):
-            placed.paint(canvas, image)
-        panels.append(places)
-    figure, axes = show_image(canvas)
-    for (method, error), places in zip(errors.items(), panels, strict=True):
-        _draw_pair(axes, places, pair, features, method, error, scene.truth is not None)
-    _pair_legend(axes, canvas, [scene.labels[i] for i in pair], scene.truth is not None)
+    canvas, panels = _paint_panels([scene.images[i] for i in pair], len(errors))
+    figure, axes = show_canvas(canvas)
+    for (method, error), placements in zip(errors.items(), panels, strict=True):
+        _draw_matches(axes, placements, pair, features, method, error, scene.truth is not None)
+    _draw_footer(axes, canvas, [scene.labels[i] for i in pair], scene.truth is not None)
     return figure
 
 
-def _side_by_side(shapes: Sequence[tuple[int, ...]]) -> tuple[list[int], int]:
-    """Widths and common height at which two images fill a panel."""
+def _paint_panels(images: Sequence[Image], count: int) -> tuple[Image, list[list[Placement]]]:
+    """Paint two images `count` times in a grid; return the canvas and their placements."""
+    columns = min(2, count)
+    widths, height = _fit_side_by_side([image.shape for image in images])
+    step_x, step_y = sum(widths) + SEAM + 2 * MARGIN, height + PANEL_TITLE + MARGIN
+    canvas = new_canvas(columns * step_x, -(-count // columns) * step_y + FOOTER)
+    panels = []
+    for n in range(count):
+        left = n % columns * step_x + MARGIN
+        top = n // columns * step_y + PANEL_TITLE
+        placements = [
+            Placement(x, top, width, height, (image.shape[1], image.shape[0]))
+            for x, width, image in zip((left, left + widths[0] + SEAM), widths, images, strict=True)
+        ]
+        for placement, image in zip(placements, images, strict=True):
+            placement.paint(canvas, image)
+        panels.append(placements)
+    return canvas, panels
+
+
+def _fit_side_by_side(shapes: Sequence[tuple[int, ...]]) -> tuple[list[int], int]:
+    """Return the widths and the common height at which two images fill a panel."""
     aspects = [shape[1] / shape[0] for shape in shapes]
     height = max(1, min(PANEL_HEIGHT, int((PANEL_WIDTH - SEAM) / sum(aspects))))
     return [max(1, int(height * aspect)) for aspect in aspects], height
 
 
-def _draw_pair(
+def _draw_matches(
     axes: Axes,
-    places: Sequence[Placed],
+    placements: Sequence[Placement],
     pair: tuple[int, int],
     features: Sequence[Features],
     method: str,
     errors: MatchErrors,
     truth_known: bool,
 ) -> None:
-    """Lines of one method, unknown below right below wrong, and their numbers as a title."""
+    """Draw the matches of one method in a panel, and write their numbers as its title."""
     offsets = np.cumsum([0, *(len(f.xy) for f in features)])
-    of = [(errors.p, pair[0]), (errors.q, pair[1])]
-    here = np.all([(at >= offsets[i]) & (at < offsets[i + 1]) for at, i in of], axis=0)
+    sides = [(errors.p, pair[0]), (errors.q, pair[1])]
+    of_pair = np.all([(p >= offsets[i]) & (p < offsets[i + 1]) for p, i in sides], axis=0)
     ends = np.stack(
         [
-            placed.at(features[i].xy[at[here] - offsets[i]])
-            for placed, (at, i) in zip(places, of, strict=True)
+            placement.to_canvas(features[i].xy[p[of_pair] - offsets[i]])
+            for placement, (p, i) in zip(placements, sides, strict=True)
         ],
         axis=1,
     )
-    verdict = judge(errors.error[here])
-    parts = {name: ends[verdict == name] for name in COLOURS}
-    for name, lines in parts.items():
+    verdict = judge(errors.error[of_pair])
+    by_verdict = {name: ends[verdict == name] for name in COLOURS}
+    for name, lines in by_verdict.items():
         colour = COLOURS[name] if truth_known else NEUTRAL
         axes.add_collection(LineCollection(list(lines), colors=colour, linewidths=1.2, alpha=0.85))
         points = lines.reshape(-1, 2)
         axes.scatter(points[:, 0], points[:, 1], s=9, color=colour, linewidths=0)
-    counts = [f"{len(parts[name]):,} {name}" for name in ("right", "wrong", "unknown")]
+    counts = [f"{len(by_verdict[name]):,} {name}" for name in ("right", "wrong", "unknown")]
     text = ", ".join(counts) if truth_known else f"{len(ends):,} matches, truth unknown"
     title = f"{style_of(method).name}: {text}"
-    write_text(axes, places[0].left, places[0].top - PANEL_TITLE / 2 + 2, title, 30)
+    write_text(axes, placements[0].left, placements[0].top - PANEL_TITLE / 2 + 2, title, 30)
 
 
-def _pair_legend(axes: Axes, canvas: Image, labels: Sequence[str], truth_known: bool) -> None:
-    """Names of the images, and what the colours mean, below the panels."""
+def _draw_footer(axes: Axes, canvas: Image, labels: Sequence[str], truth_known: bool) -> None:
+    """Write the names of the images and the meaning of the colours below the panels."""
     height, width = canvas.shape[:2]
     y = height - FOOTER / 2
     write_text(axes, MARGIN, y, f"{labels[0]} and {labels[1]}", 24)
@@ -137,7 +136,7 @@ def _pair_legend(axes: Axes, canvas: Image, labels: Sequence[str], truth_known: 
         return
     meanings = {
         "unknown": "unknown: cannot be judged",
-        "wrong": "wrong: further away",
+        "wrong": "wrong: farther away",
         "right": "right: within 1 % of the truth",
     }
     x = width - MARGIN

@@ -1,27 +1,34 @@
-"""Colours, lines and labels that all figures share."""
+"""Colours, lines and labels that all figures share.
+
+Figures are made without pyplot: they belong to no window and no global state.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
-HEADLINE = "0.01"  # the threshold t that tables quote, as a key of the curves
+from nmfsync.synchronisation.methods import METHODS
 
-INK, FAINT = "#222222", "#8A8A8A"
+HEADLINE = "0.01"  # the threshold t of figures in tables, as a key of the curves
 
-RIGHT, WRONG, UNKNOWN = "#009E73", "#D55E00", "#444444"
+INK, SOFT, FAINT, GRID = "#222222", "#555555", "#8A8A8A", "#E4E4E4"  # from dark to light
 
-ADDED = "#0072B2"
+RIGHT, WRONG, UNKNOWN = "#009E73", "#D55E00", "#444444"  # matches, by the ground truth
+
+ADDED = "#0072B2"  # matches that the input does not have
 
 
 @dataclass(frozen=True)
 class MethodStyle:
-    """How a method is written and drawn, the same in every picture."""
+    """Name, colour (#RRGGBB), marker and line width (points) of a method in every figure."""
 
     name: str
     colour: str
@@ -29,40 +36,49 @@ class MethodStyle:
     width: float = 1.6
 
 
-# The colours are those of Okabe and Ito, which colour-blind people tell apart;
-# the markers do the same on a gray print.
-_STYLES = {
-    "input": MethodStyle("input", "#333333", "", 1.2),
-    "clustersync": MethodStyle("ClusterSync", "#009E73", "v", 2.4),
-    "nmfsync": MethodStyle("NmfSync", "#0072B2", "o", 2.4),
-    "spectral": MethodStyle("Spectral", "#E69F00", "s"),
-    "matcheig": MethodStyle("MatchEig", "#CC79A7", "^"),
-    "matchals": MethodStyle("MatchALS", "#56B4E9", "D"),
-    "clear": MethodStyle("CLEAR", "#8F8200", "X"),
-    "unionfind": MethodStyle("union-find", "#999999", "P"),
+# Looks of methods by the `style` of their record: colour, marker, width. Most colours are from
+# Okabe and Ito's palette, which colour-blind people can distinguish. The markers distinguish
+# methods in a grey print.
+STYLES = {
+    "green": ("#009E73", "v", 2.4),
+    "blue": ("#0072B2", "o", 2.4),
+    "orange": ("#E69F00", "s", 1.6),
+    "pink": ("#CC79A7", "^", 1.6),
+    "sky": ("#56B4E9", "D", 1.6),
+    "olive": ("#8F8200", "X", 1.6),
+    "gray": ("#999999", "P", 1.6),
 }
 
-_SPARE = [("#D55E00", "h"), ("#7A4FA3", "<"), ("#8C510A", ">")]
+_INPUT = MethodStyle("input", "#333333", "", 1.2)
+
+_SPARE = [("#D55E00", "h"), ("#7A4FA3", "<"), ("#8C510A", ">")]  # of methods without a style
 
 
 def style_of(method: str) -> MethodStyle:
-    """Style of a method; one that is not known gets a style by its name alone."""
+    """Return the style of a method; without one in its record it depends on the name only."""
     colour, marker = _SPARE[sum(method.encode()) % len(_SPARE)]
-    return _STYLES.get(method, MethodStyle(method, colour, marker))
+    return _own_style(method) or MethodStyle(_label_of(method), colour, marker)
 
 
 def styles_of(methods: Sequence[str]) -> dict[str, MethodStyle]:
-    """Styles of methods that stand in one picture: those not known get different ones."""
-    known = {name for name in methods if name in _STYLES}
-    free = [s for name, s in _STYLES.items() if name != "input" and name not in known]
-    looks = [(s.colour, s.marker) for s in free] + _SPARE
-    unknown = [name for name in methods if name not in known]
-    spare = {name: MethodStyle(name, *looks[n % len(looks)]) for n, name in enumerate(unknown)}
-    return {name: _STYLES[name] if name in known else spare[name] for name in methods}
+    """Return the styles of the methods of one figure; others than known ones differ."""
+    own = {name: style for name in methods if (style := _own_style(name))}
+    used = {style.colour for style in own.values()}
+    unused = [(colour, marker) for colour, marker, _ in STYLES.values() if colour not in used]
+    looks = unused + _SPARE
+    others = [name for name in methods if name not in own]
+    spare = {n: MethodStyle(_label_of(n), *looks[i % len(looks)]) for i, n in enumerate(others)}
+    return {name: own.get(name) or spare[name] for name in methods}
+
+
+def judge(error: NDArray[np.float64]) -> NDArray[np.str_]:
+    """Classify transfer errors as "right" (at most 1 %), "wrong" or "unknown" (NaN)."""
+    known = np.where(error <= float(HEADLINE), "right", "wrong")
+    return np.where(np.isfinite(error), known, "unknown")
 
 
 def to_png(figure: Figure) -> bytes:
-    """Draw a figure; the bytes carry no date and no version."""
+    """Draw a figure; the same figure gives the same bytes, without date and version."""
     buffer = BytesIO()
     FigureCanvasAgg(figure)
     # Level 3 takes half the time of the usual 6 for 7 % more bytes.
@@ -77,7 +93,7 @@ def to_png(figure: Figure) -> bytes:
 
 
 def line_of(style: MethodStyle, consistent: bool) -> dict[str, Any]:
-    """Keywords of a line: solid where the method is cycle-consistent, dashed where not."""
+    """Return the keywords of a method's line: solid if it is cycle-consistent, else dashed."""
     return {
         "color": style.colour,
         "linewidth": style.width,
@@ -87,16 +103,19 @@ def line_of(style: MethodStyle, consistent: bool) -> dict[str, Any]:
         "markeredgecolor": "white",
         "markeredgewidth": 0.6,
         "label": style.name,
-        # The heavy line goes below, so that it cannot hide another one.
+        # Wide lines are drawn below narrow ones, so that they do not hide them.
         "zorder": 3 - style.width / 10,
     }
 
 
 def legend_of(figure: Figure, handles: list[Line2D], y: float) -> None:
-    """Name the lines, and the meaning of solid and dashed, below the plots."""
-    plain: dict[str, Any] = {"color": FAINT, "linewidth": 1.6}
-    solid = Line2D([], [], linestyle="-", label="solid: cycle-consistent", **plain)
-    dashed = Line2D([], [], linestyle=(0, (4, 2)), label="dashed: not", **plain)
+    """Draw a legend below the plots: the lines, and the meaning of solid and dashed.
+
+    `y` is its lower edge, as a share of the figure's height.
+    """
+    look: dict[str, Any] = {"color": FAINT, "linewidth": 1.6}
+    solid = Line2D([], [], linestyle="-", label="solid: cycle-consistent", **look)
+    dashed = Line2D([], [], linestyle=(0, (4, 2)), label="dashed: not", **look)
     handles = [*handles, solid, dashed]
     figure.legend(
         handles=handles,
@@ -117,13 +136,25 @@ def name_axes(axes: Axes, title: str) -> None:
 
 
 def unbox(axes: Axes) -> None:
-    """Leave two quiet axes of the box."""
+    """Hide the upper and right lines of the box around the axes, and soften the others."""
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
-    axes.tick_params(colors="#555555", labelsize=9)
+    axes.tick_params(colors=SOFT, labelsize=9)
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib does not take for a formula."""
+    """Escape text so that matplotlib does not take it for a formula."""
     return text.replace("$", r"\$")
+
+
+def _own_style(method: str) -> MethodStyle | None:
+    """Return the style in a method's record, or None."""
+    if method == "input":
+        return _INPUT
+    record = METHODS.get(method)
+    return MethodStyle(record.label, *STYLES[record.style]) if record and record.style else None
+
+
+def _label_of(method: str) -> str:
+    return METHODS[method].label if method in METHODS else method

@@ -18,15 +18,12 @@ CUT = 0.5
 # Three features in a row have the eigenvalue ½ itself: rounding must not decide on which side.
 MARGIN = 1e-6
 
-MAX_FEATURES = 10_000  # connected ones; these take some minutes
-
 
 def clear(
     matches: PairwiseMatches,
-    universe_size: int,
-    theta: float = 0.0,
-    seed: int = 0,
-    estimate: bool = True,
+    seed: int,
+    max_features: int,
+    eigenvectors: int | None = None,
 ) -> MultiMatching:
     """Synchronise by the smallest eigenvectors of the normalised Laplacian.
 
@@ -44,16 +41,15 @@ def clear(
     Parameters
     ----------
     matches : PairwiseMatches
-    universe_size : int
-        d, used only if `estimate` is False: as many eigenvectors of all
-        components together, unmatched features included.
-    theta : float
-        Not used: the method has no pruning threshold.
     seed : int
         For the start vectors of the eigensolver on large components.
-    estimate : bool
-        Take from the spectrum how many pivots a component needs: as many as it
-        has eigenvalues below ½, but no fewer than features in one image.
+    max_features : int
+        Connected features up to which the method is tried: the number of
+        eigenvectors grows with that of the features.
+    eigenvectors : int, optional
+        d: as many eigenvectors of all components together, unmatched features
+        included. None takes from the spectrum how many pivots a component needs:
+        as many as it has eigenvalues below ½, but no fewer than features in one image.
 
     Returns
     -------
@@ -62,8 +58,7 @@ def clear(
     Raises
     ------
     TooLargeError
-        If more than 10,000 features are connected (the number of eigenvectors
-        grows with that of the features), or the eigenvectors do not fit into memory.
+        If more features are connected, or the eigenvectors do not fit into memory.
 
     References
     ----------
@@ -74,20 +69,20 @@ def clear(
     # I − L: its largest eigenpairs are the smallest of L.
     scale = sparse.diags_array(1 / np.sqrt(matches.W.sum(axis=1)))
     A = (scale @ matches.W @ scale).tocsr()
-    if not estimate:
-        _require_memory(len(matches.image_of), universe_size)
-        _, given = top_eigenpairs(A, universe_size, seed=seed)
+    if eigenvectors is not None:
+        _require_memory(len(matches.image_of), eigenvectors)
+        _, leading = top_eigenpairs(A, eigenvectors, seed=seed)
     universe = np.arange(A.shape[0])
     free = len(universe)
     components = _matched_components(A)
     with phase(len(components), "Components", "component") as shown:
         for rows in components:
             _, sizes = np.unique(matches.image_of[rows], return_counts=True)
-            if estimate:
-                _require_small(len(rows))
+            if eigenvectors is None:
+                _require_small(len(rows), max_features)
                 vectors = _low_eigenvectors(A[rows][:, rows], int(sizes.max()), seed)
             else:
-                vectors = given[rows][:, given[rows].any(axis=0)]
+                vectors = leading[rows][:, leading[rows].any(axis=0)]
             d = vectors.shape[1]
             universe[rows] = free + _assign_to_pivots(vectors, sizes)
             free += d + len(rows)
@@ -141,11 +136,11 @@ def _pivots(embedding: FloatArray) -> IntArray:
     return pivots
 
 
-def _require_small(n: int) -> None:
-    if n > MAX_FEATURES:
+def _require_small(n: int, max_features: int) -> None:
+    if n > max_features:
         raise TooLargeError(
             f"clear needs an eigenvector for every track, and {n:,} features are connected, more "
-            f"than {MAX_FEATURES:,}; use fewer features or another method"
+            f"than {max_features:,}; use fewer features or another method"
         )
 
 

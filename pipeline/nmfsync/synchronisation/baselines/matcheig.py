@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from nmfsync.runtime.progress import phase
 from nmfsync.runtime.threads import map_blocks
@@ -13,11 +12,7 @@ from nmfsync.types.matches import PairwiseMatches
 
 
 def matcheig(
-    matches: PairwiseMatches,
-    universe_size: int,
-    theta: float = 0.0,
-    seed: int = 0,
-    threshold: float = 0.25,
+    matches: PairwiseMatches, universe_size: int, seed: int, threshold: float
 ) -> PairwiseMatches:
     """Synchronise by a low-rank approximation, rounded pair by pair.
 
@@ -31,8 +26,6 @@ def matcheig(
     matches : PairwiseMatches
     universe_size : int
         d, the rank.
-    theta : float
-        Not used: the method has a threshold of its own.
     seed : int
         For the start vectors of the eigensolver.
     threshold : float
@@ -65,9 +58,7 @@ def matcheig(
         # Of image i with all later ones.
         blocks = map_blocks(pairs_of, k, 1, lambda image: shown.update(k - image.stop))
     p, q = np.hstack(blocks)
-    m = len(Y)
-    upper = sparse.coo_array((np.ones(len(p)), (p, q)), shape=(m, m)).tocsr()
-    return PairwiseMatches(upper + upper.T, matches.sizes)
+    return PairwiseMatches.from_entries(p, q, matches.sizes)
 
 
 def _candidates(

@@ -14,9 +14,7 @@ from nmfsync.types.matches import MultiMatching, PairwiseMatches
 MIN_CORRELATION = 0.5
 
 
-def spectral(
-    matches: PairwiseMatches, universe_size: int, theta: float = 0.0, seed: int = 0
-) -> MultiMatching:
+def spectral(matches: PairwiseMatches, universe_size: int, seed: int) -> MultiMatching:
     """Synchronise by the leading eigenvectors of W.
 
     The rows of the d leading eigenvectors, scaled to length 1, are the same for
@@ -30,8 +28,6 @@ def spectral(
     matches : PairwiseMatches
     universe_size : int
         d, the number of eigenvectors.
-    theta : float
-        Not used: the method has no pruning threshold.
     seed : int
         For the start vectors of the eigensolver.
 

@@ -9,9 +9,7 @@ from nmfsync.errors import NmfsyncWarning
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
 
-def unionfind(
-    matches: PairwiseMatches, universe_size: int, theta: float = 0.0, seed: int = 0
-) -> MultiMatching:
+def unionfind(matches: PairwiseMatches) -> MultiMatching:
     """Synchronise by following matches from image to image.
 
     A track is a connected component of the matches. One that holds two features
@@ -22,12 +20,6 @@ def unionfind(
     ----------
     matches : PairwiseMatches
         The weights of the matches are not used.
-    universe_size : int
-        Not used: the number of components decides.
-    theta : float
-        Not used: the method has no pruning threshold.
-    seed : int
-        Not used: nothing is random.
 
     Returns
     -------

@@ -62,7 +62,7 @@ class _Paths(NamedTuple):
 
 
 @compiled
-def assign(row_first, column, gain, columns):  # type: ignore[no-untyped-def]
+def assign(row_first, column, gain, columns):
     """Assign rows to columns so that the sum of the gains is largest.
 
     Row r may take the columns column[e] at gain[e], for e from row_first[r] to
@@ -109,7 +109,7 @@ def assign(row_first, column, gain, columns):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _shortest_path(root, row_first, column, gain, solution, paths):  # type: ignore[no-untyped-def]
+def _shortest_path(root, row_first, column, gain, solution, paths):
     """Find the cheapest way to give `root` a place, by Dijkstra's algorithm on reduced costs.
 
     The path takes a column from its row, finds this row another column, and so
@@ -151,7 +151,7 @@ def _shortest_path(root, row_first, column, gain, solution, paths):  # type: ign
 
 
 @compiled
-def _pop_nearest(paths, waiting):  # type: ignore[no-untyped-def]
+def _pop_nearest(paths, waiting):
     """Take the nearest column that is not done from the heap.
 
     Returns the column and its distance, -1 and inf if there is none, and the
@@ -166,7 +166,7 @@ def _pop_nearest(paths, waiting):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _update_duals(root, length, n, solution, paths):  # type: ignore[no-untyped-def]
+def _update_duals(root, length, n, solution, paths):
     """Let the reduced costs be 0 along the path, and nowhere negative."""
     solution.u[root] += length
     for c in paths.reached[:n]:
@@ -176,7 +176,7 @@ def _update_duals(root, length, n, solution, paths):  # type: ignore[no-untyped-
 
 
 @compiled
-def _augment(last_row, last_column, solution, paths):  # type: ignore[no-untyped-def]
+def _augment(last_row, last_column, solution, paths):
     """Give every row on the path its new column, from the end to the root."""
     c = last_column
     if last_row >= 0:

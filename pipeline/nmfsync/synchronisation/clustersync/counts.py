@@ -1,6 +1,6 @@
 """What a clustering says about matches: the counts that prices are learnt from.
 
-Plain versions of both are in tests/test_clustersync.py.
+Plain versions of both are in tests/synchronisation/clustersync/test_prices.py.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ def count_confirmations(graph: MatchGraph, label: IntArray) -> FloatArray:
         clusters, the second between them, where every match counts from both ends.
     """
     size = np.bincount(label, minlength=len(label))
-    return _count_confirmations(graph, label, size, *_members_by_cluster(label))
+    return np.asarray(_count_confirmations(graph, label, size, *_members_by_cluster(label)))
 
 
 def count_pairs_within(
@@ -57,7 +57,8 @@ def count_pairs_within(
         The number of pairs that are not, in images that are compared, by how
         many of the two features have another match in the image of the other.
     """
-    return _count_pairs_within(graph, compared, *_members_by_cluster(label))
+    pairs, matched, missing = _count_pairs_within(graph, compared, *_members_by_cluster(label))
+    return pairs, matched, missing
 
 
 def _members_by_cluster(label: IntArray) -> tuple[IntArray, IntArray]:
@@ -68,7 +69,7 @@ def _members_by_cluster(label: IntArray) -> tuple[IntArray, IntArray]:
 
 
 @compiled
-def _count_confirmations(graph, label, size, order, begins):  # type: ignore[no-untyped-def]
+def _count_confirmations(graph, label, size, order, begins):
     m = len(label)
     counts = np.zeros((2, 2))
     shared, neighbours = np.zeros(m, dtype=np.int64), np.empty(m, dtype=np.int64)
@@ -94,7 +95,7 @@ def _count_confirmations(graph, label, size, order, begins):  # type: ignore[no-
 
 
 @compiled
-def _count_pairs_within(graph, compared, order, begins):  # type: ignore[no-untyped-def]
+def _count_pairs_within(graph, compared, order, begins):
     image = graph.image
     m, k = len(image), len(graph.offset) - 1
     pairs, matched, missing = np.zeros((k, k)), np.zeros((k, k)), np.zeros(3)

@@ -39,7 +39,7 @@ class Places(NamedTuple):
 
 
 @compiled
-def make_places(m, k):  # type: ignore[no-untyped-def]
+def make_places(m, k):
     """Return the `Places` of an empty list, for m features and k images."""
     return Places(np.full(m, -1), np.full(k, -1), np.full(k, -1))
 
@@ -76,7 +76,7 @@ class _Division(NamedTuple):
 
 
 @compiled
-def divide_anew(graph, prices, members, split, places):  # type: ignore[no-untyped-def]
+def divide_anew(graph, prices, members, split, places):
     """Find a better division of the members of two clusters, if there is one nearby.
 
     Starts with the clusters as they are, or with the plain merge, which the
@@ -120,7 +120,7 @@ def divide_anew(graph, prices, members, split, places):  # type: ignore[no-untyp
 
 
 @compiled
-def _make_division(n):  # type: ignore[no-untyped-def]
+def _make_division(n):
     return _Division(
         np.zeros((n, n)),
         np.empty((n, n), dtype=np.bool_),
@@ -133,7 +133,7 @@ def _make_division(n):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _find_partners(graph, members, split, division, places):  # type: ignore[no-untyped-def]
+def _find_partners(graph, members, split, division, places):
     """Find the members of both clusters in the same image; return the number of these images."""
     partner, of_image = division.partner, places.of_image
     common = 0
@@ -150,7 +150,7 @@ def _find_partners(graph, members, split, division, places):  # type: ignore[no-
 
 
 @compiled
-def _compute_gains(graph, prices, members, division, places):  # type: ignore[no-untyped-def]
+def _compute_gains(graph, prices, members, division, places):
     """Compute what every two members gain by being together.
 
     gain = reward if they are matched, else − missing[others] · image_pair,
@@ -183,7 +183,7 @@ def _compute_gains(graph, prices, members, division, places):  # type: ignore[no
 
 
 @compiled
-def _take_sides(split, division):  # type: ignore[no-untyped-def]
+def _take_sides(split, division):
     """Put the first `split` members on side 0, the others on side 1.
 
     Returns Σ |gain[s, t]| over all s and t, and Σ gain[s, t] over s on side 0
@@ -203,7 +203,7 @@ def _take_sides(split, division):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _improve(turns, opening, tolerance, division):  # type: ignore[no-untyped-def]
+def _improve(turns, opening, tolerance, division):
     """Make one pass; return whether it raises the score.
 
     Moves every member once to the other side, with its partner in exchange, the
@@ -228,14 +228,14 @@ def _improve(turns, opening, tolerance, division):  # type: ignore[no-untyped-de
 
 
 @compiled
-def _saved(opening, division):  # type: ignore[no-untyped-def]
+def _saved(opening, division):
     """Price of a cluster if all members are on one side, else 0."""
     n, second = len(division.side), division.side.sum()
     return opening if min(second, n - second) == 0 else 0.0
 
 
 @compiled
-def _best_turn(division):  # type: ignore[no-untyped-def]
+def _best_turn(division):
     """Return the member whose turn gains most, and the gain."""
     partner, flip = division.partner, division.flip
     s, most = -1, -np.inf
@@ -248,7 +248,7 @@ def _best_turn(division):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _turn(s, division):  # type: ignore[no-untyped-def]
+def _turn(s, division):
     """Move s to the other side, and its partner, if it has one, to this side."""
     gain, side, flip = division.gain, division.side, division.flip
     for turned in (s, division.partner[s]):

@@ -50,7 +50,7 @@ class _Buffers(NamedTuple):
 
 
 @compiled
-def exchange_between_clusters(graph, prices, label, changed):  # type: ignore[no-untyped-def]
+def exchange_between_clusters(graph, prices, label, changed):
     """Let every two clusters that share matches exchange features; try to split each.
 
     Parameters
@@ -97,7 +97,7 @@ def exchange_between_clusters(graph, prices, label, changed):  # type: ignore[no
 
 
 @compiled
-def _make_buffers(m, k):  # type: ignore[no-untyped-def]
+def _make_buffers(m, k):
     return _Buffers(
         np.zeros(m, dtype=np.int64),
         np.zeros(m),
@@ -109,7 +109,7 @@ def _make_buffers(m, k):  # type: ignore[no-untyped-def]
 
 # Inlined: it takes many arrays, and is called for every cluster.
 @partial(compiled, inline="always")
-def _find_neighbours(a, graph, clusters, changed, buffers):  # type: ignore[no-untyped-def]
+def _find_neighbours(a, graph, clusters, changed, buffers):
     """List the clusters that may exchange features with a; return how many.
 
     Only a itself and later ones, so that every two meet once.
@@ -138,14 +138,14 @@ def _find_neighbours(a, graph, clusters, changed, buffers):  # type: ignore[no-u
 
 
 @compiled
-def _is_promising(a, b, shared, size):  # type: ignore[no-untyped-def]
+def _is_promising(a, b, shared, size):
     """Whether clusters with so much reward between them are worth a try."""
     members = size[a] if a == b else size[a] + size[b]
     return members >= LEAST_MEMBERS and shared >= LEAST_REWARD * min(size[a], size[b])
 
 
 @compiled
-def _list_both(a, b, clusters, members):  # type: ignore[no-untyped-def]
+def _list_both(a, b, clusters, members):
     """List the members of a, then of b if it is another; return the number of a's, and of all."""
     total = 0
     p = clusters.head[a]
@@ -163,7 +163,7 @@ def _list_both(a, b, clusters, members):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _carry_out(a, b, members, side, clusters):  # type: ignore[no-untyped-def]
+def _carry_out(a, b, members, side, clusters):
     """Put the members on side 0 into cluster a, those on side 1 into b."""
     for p in members:
         remove_member(clusters, p)

@@ -84,4 +84,5 @@ def connected_parts(graph: MatchGraph, label: IntArray) -> IntArray:
     matches = sparse.coo_array(
         (np.ones(inside.sum(), dtype=bool), (p[inside], q[inside])), shape=(m, m)
     )
-    return connected_components(matches, directed=False)[1].astype(np.int64)
+    _, part = connected_components(matches, directed=False)
+    return np.asarray(part, dtype=np.int64)

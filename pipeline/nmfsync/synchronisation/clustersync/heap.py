@@ -8,7 +8,7 @@ from nmfsync.runtime.compiled import compiled
 
 
 @compiled
-def push(keys, items, length, key, item):  # type: ignore[no-untyped-def]
+def push(keys, items, length, key, item):
     """Put an item into the heap; return the new number of entries."""
     place = length
     while place > 0 and keys[(place - 1) // 2] > key:  # the parent moves down
@@ -19,7 +19,7 @@ def push(keys, items, length, key, item):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def pop(keys, items, length):  # type: ignore[no-untyped-def]
+def pop(keys, items, length):
     """Remove the entry of the smallest key, at place 0; return the new number of entries."""
     length -= 1
     key, item = keys[length], items[length]  # the last entry needs another place

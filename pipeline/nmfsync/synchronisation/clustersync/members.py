@@ -43,7 +43,7 @@ class Clusters(NamedTuple):
 
 
 @compiled
-def list_members(label):  # type: ignore[no-untyped-def]
+def list_members(label):
     """Make the `Clusters` of these labels, which will be changed along with them."""
     m = len(label)
     clusters = Clusters(
@@ -55,7 +55,7 @@ def list_members(label):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_member(clusters, p, cluster):  # type: ignore[no-untyped-def]
+def add_member(clusters, p, cluster):
     """Put a feature that is in no cluster at the head of this one."""
     second = clusters.head[cluster]
     clusters.label[p] = cluster
@@ -67,7 +67,7 @@ def add_member(clusters, p, cluster):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def remove_member(clusters, p):  # type: ignore[no-untyped-def]
+def remove_member(clusters, p):
     """Take a feature out of its cluster; its label stays."""
     cluster, before, after = clusters.label[p], clusters.previous[p], clusters.next[p]
     clusters.size[cluster] -= 1

@@ -20,13 +20,7 @@ ROUNDS_TO_LEARN = 2  # of the search before: what is learnt hardly depends on th
 LEAST_REST = 1e-3  # 1 − θ in θ / (1 − θ): at θ = 1, no number of matches outweighs a missing one
 
 
-def clustersync(
-    matches: PairwiseMatches,
-    universe_size: int | None = None,
-    theta: float = 0.4,
-    seed: int = 0,
-    updates: int = 2,
-) -> MultiMatching:
+def clustersync(matches: PairwiseMatches, theta: float, updates: int = 2) -> MultiMatching:
     """Synchronise by clustering the features, with prices learnt from the matches.
 
     A cluster holds at most one feature of an image. Every match inside a
@@ -40,15 +34,11 @@ def clustersync(
     ----------
     matches : PairwiseMatches
         A weight below 1 counts as that part of a match.
-    universe_size : int, optional
-        Not used: the number of clusters follows from the matches.
     theta : float
         How much missing matches count against a track, in [0, 1]: ½ as much as
         the matches themselves tell, 0 nothing (what is connected goes together,
         as far as images allow), and with 1 only features that are all matched
         with each other stay together. Charges are multiplied by θ / (1 − θ).
-    seed : int
-        Not used: nothing is random.
     updates : int
         How often the probabilities are counted anew.
 

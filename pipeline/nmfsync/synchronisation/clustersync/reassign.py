@@ -98,7 +98,7 @@ class _State(NamedTuple):
 
 
 @compiled
-def reassign_images(graph, prices, label, changed):  # type: ignore[no-untyped-def]
+def reassign_images(graph, prices, label, changed):
     """Let the features of one image after another choose their clusters anew.
 
     Parameters
@@ -139,7 +139,7 @@ def reassign_images(graph, prices, label, changed):  # type: ignore[no-untyped-d
 
 
 @compiled
-def _make_buffers(graph):  # type: ignore[no-untyped-def]
+def _make_buffers(graph):
     m, k = len(graph.image), len(graph.offset) - 1
     features = matches = 0  # the most of one image
     for i in range(k):
@@ -167,7 +167,7 @@ def _make_buffers(graph):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _start(graph, clusters, changed):  # type: ignore[no-untyped-def]
+def _start(graph, clusters, changed):
     """Return the state at the start: images wait that changed clusters have matches in."""
     m, k = len(graph.image), len(graph.offset) - 1
     waiting = np.zeros(k, dtype=np.bool_)
@@ -189,7 +189,7 @@ def _start(graph, clusters, changed):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _cheapest_missing(prices):  # type: ignore[no-untyped-def]
+def _cheapest_missing(prices):
     """(k,) price of a missing pair of every image at least."""
     k = len(prices.image_pair)
     cheapest = np.zeros(k)
@@ -201,7 +201,7 @@ def _cheapest_missing(prices):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _collect_choices(i, graph, prices, cheapest, clusters, tally, choices):  # type: ignore[no-untyped-def]
+def _collect_choices(i, graph, prices, cheapest, clusters, tally, choices):
     """Take the features of image i out of their clusters; fill in what they may choose.
 
     Returns the number of columns.
@@ -231,7 +231,7 @@ def _collect_choices(i, graph, prices, cheapest, clusters, tally, choices):  # t
 
 # Inlined: it takes many arrays, and is called for every feature.
 @partial(compiled, inline="always")
-def _read_matches(p, graph, clusters, tally):  # type: ignore[no-untyped-def]
+def _read_matches(p, graph, clusters, tally):
     """Mark and count the matches of p; return how many clusters it may join.
 
     Those it has matches with, and its last one if somebody is left there.
@@ -254,7 +254,7 @@ def _read_matches(p, graph, clusters, tally):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _gain(p, i, cluster, graph, prices, cheapest, clusters, tally):  # type: ignore[no-untyped-def]
+def _gain(p, i, cluster, graph, prices, cheapest, clusters, tally):
     """By how much the score is higher if p joins the cluster than if it opens one.
 
     gain = Σ reward of its matches there + opening − Σ price of its missing pairs there
@@ -278,7 +278,7 @@ def _gain(p, i, cluster, graph, prices, cheapest, clusters, tally):  # type: ign
 
 
 @compiled
-def _move(i, chosen, graph, clusters, choices, state):  # type: ignore[no-untyped-def]
+def _move(i, chosen, graph, clusters, choices, state):
     """Put the features of image i into the clusters they chose; return how many moved.
 
     One without a cluster stays in its own if nobody else is there any more, and
@@ -307,12 +307,12 @@ def _move(i, chosen, graph, clusters, choices, state):  # type: ignore[no-untype
 
 
 @compiled
-def _push_empty(cluster, state):  # type: ignore[no-untyped-def]
+def _push_empty(cluster, state):
     state.empty[state.height[0]] = cluster
     state.height[0] += 1
 
 
 @compiled
-def _pop_empty(state):  # type: ignore[no-untyped-def]
+def _pop_empty(state):
     state.height[0] -= 1
     return state.empty[state.height[0]]

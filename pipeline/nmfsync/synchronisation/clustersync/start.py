@@ -1,6 +1,6 @@
 """The clustering that the search starts from: grown along the matches with most support.
 
-Plain versions of both steps are in tests/test_clustersync.py.
+Plain versions of both steps are in tests/synchronisation/clustersync/test_start.py.
 """
 
 import numpy as np
@@ -44,11 +44,11 @@ def grow(graph: MatchGraph, priority: FloatArray) -> IntArray:
     p, q = graph.feature, graph.other
     once = np.flatnonzero(p < q)
     once = once[np.argsort(-priority[once], kind="stable")]
-    return _grow(p[once], q[once], graph.image, len(graph.offset) - 1)
+    return np.asarray(_grow(p[once], q[once], graph.image, len(graph.offset) - 1))
 
 
 @compiled
-def _support(graph, start, stop, result):  # type: ignore[no-untyped-def]
+def _support(graph, start, stop, result):
     """Fill in the support of the entries of features `start` to `stop` - 1."""
     first, other, weight = graph.first, graph.other, graph.weight
     for p in range(start, stop):
@@ -71,7 +71,7 @@ def _support(graph, start, stop, result):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _grow(P, Q, image, k):  # type: ignore[no-untyped-def]
+def _grow(P, Q, image, k):
     """Join the clusters of P[n] and Q[n], for n = 0, 1, …, where no image is in both."""
     m = len(image)
     label, size = np.arange(m), np.ones(m, dtype=np.int64)

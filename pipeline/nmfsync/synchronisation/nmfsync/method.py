@@ -16,8 +16,8 @@ from nmfsync.types.matches import MultiMatching, PairwiseMatches
 def nmfsync(
     matches: PairwiseMatches,
     universe_size: int,
-    theta: float = 0.0,
-    seed: int = 0,
+    theta: float,
+    seed: int,
     initialisation: Literal["rotation", "spectral"] = "rotation",
     factor: Literal["V", "H", "symmetric"] = "V",
     max_updates: int = 100,

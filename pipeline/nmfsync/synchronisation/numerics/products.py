@@ -52,7 +52,7 @@ def sparse_product(W: sparse.csr_array, X: NDArray[np.float64]) -> NDArray[np.fl
 
 
 @compiled
-def recurrence_step(indptr, indices, data, scale, centre, X, Y):  # type: ignore[no-untyped-def]
+def recurrence_step(indptr, indices, data, scale, centre, X, Y):
     """Set Y to scale · (W − centre) X − Y, with W in CSR form.
 
     The reference in the tests is the same line in SciPy.

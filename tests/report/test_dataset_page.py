@@ -1,0 +1,79 @@
+"""The report of a data set."""
+
+import csv
+
+import pytest
+
+from nmfsync.report.dataset_page import write_dataset_report
+from nmfsync.scenes.scene import Scene
+from three_images import Page, evaluation_of, results_for, three_images
+
+
+@pytest.fixture
+def three(tmp_path):
+    """A scene of three images, and their features."""
+    return three_images(tmp_path / "images")
+
+
+def two_scenes(scene, features):
+    results = results_for(features)
+    evaluation = evaluation_of(scene, features, results)
+    other = Scene("set/<other>", scene.paths)
+    del results["matcheig"]
+    return [evaluation, evaluation_of(other, features, results)]
+
+
+def test_data_set_report(three, tmp_path):
+    scene, features = three
+    write_dataset_report(tmp_path, "set & more", two_scenes(scene, features))
+    html = (tmp_path / "report.html").read_text()
+    page = Page(html)
+    assert "set & more" in page.text
+    assert "set/<other>" in page.text
+    assert [link for link in page.links if not link.startswith("#")] == [
+        "scene/report.html",
+        "%3Cother%3E/report.html",
+    ]
+    assert len(page.sources) == 1
+    assert (tmp_path / "fcm.png").exists()
+    # The mean is over the one scene with truth, so it repeats that scene's figures.
+    mean = html[html.index("<th>Mean</th>") :].split("</tr>")[0]
+    row = html[html.index(">set/scene</a>") :].split("</tr>")[0]
+    assert ">1 scene</td>" in mean
+    assert mean.split("<td>")[1:] == row.split("<td>")[3:]
+
+
+def test_data_set_links_follow_reports_to_where_they_are(three, tmp_path):
+    scene, features = three
+    (tmp_path / "set" / "scene").mkdir(parents=True)
+    (tmp_path / "set" / "scene" / "report.html").touch()
+    write_dataset_report(tmp_path / "paper", "paper", two_scenes(scene, features)[:1])
+    page = Page((tmp_path / "paper" / "report.html").read_text())
+    assert "../set/scene/report.html" in page.links
+
+
+def test_data_set_csv_has_one_row_a_scene_and_method(three, tmp_path):
+    scene, features = three
+    evaluations = two_scenes(scene, features)
+    write_dataset_report(tmp_path, "set", evaluations)
+    with (tmp_path / "evaluation.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["scene"], row["method"]) for row in rows] == [
+        ("set/scene", "input"),
+        ("set/scene", "nmfsync"),
+        ("set/scene", "matcheig"),
+        ("set/<other>", "input"),
+        ("set/<other>", "nmfsync"),
+    ]
+    assert float(rows[1]["fcm_0.01"]) == evaluations[0].methods["nmfsync"].fcm["0.01"]
+    assert float(rows[1]["precision_0.01"]) == 1
+    assert rows[1]["cycle_consistent"] == "true"
+    assert rows[3]["fcm_0.01"] == ""
+    assert rows[0]["matchings"] == "5"
+
+
+def test_data_set_without_truth(tmp_path, three):
+    scene, features = three
+    write_dataset_report(tmp_path, "set", two_scenes(scene, features)[1:])
+    assert not (tmp_path / "fcm.png").exists()
+    assert Page((tmp_path / "report.html").read_text()).sources == []

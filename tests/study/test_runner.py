@@ -1,0 +1,119 @@
+"""Studies: the same numbers whoever computes them."""
+
+import csv
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from builders import TINY_STUDY as TINY
+from builders import alone
+from nmfsync import (
+    METHODS,
+    Settings,
+)
+from nmfsync.study import runner
+from nmfsync.study.definitions import STUDIES
+from nmfsync.study.runner import run_samples
+
+
+def run(folder, samples=3, **options):
+    return run_samples(TINY, folder, samples, progress=False, **options)
+
+
+def computed(monkeypatch) -> list:
+    """Record the problems that are solved from here on (in this process)."""
+    seeds = []
+
+    def spy(setting, seed, make=TINY.problem):
+        seeds.append((setting["k"], setting["sigma"], seed))
+        return make(setting, seed)
+
+    monkeypatch.setattr(sys.modules[__name__], "TINY", replace(TINY, problem=spy))
+    return seeds
+
+
+def test_table_is_tidy_and_right(tmp_path):
+    results = run(tmp_path)
+    with (tmp_path / "results.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert list(table[0]) == [
+        "study", "parameter", "value", "method", "metric", "mean", "standard_error", "samples",
+    ]  # fmt: skip
+    assert len(table) == len(results.rows) == 4 * 3 * 6  # points, methods, metrics
+    assert {row["method"] for row in table} == {"input", "nmfsync", "spectral"}
+    samples = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
+    errors = [
+        measured["nmfsync"]["gt_error"]
+        for key, measured in samples[1:]
+        if json.loads(key)[0]["sigma"] == 0.8
+    ]
+    row = next(
+        row for row in table
+        if (row["value"], row["method"], row["metric"]) == ("0.8", "nmfsync", "gt_error")
+    )  # fmt: skip
+    assert float(row["mean"]) == pytest.approx(np.mean(errors))
+    assert float(row["standard_error"]) == pytest.approx(np.std(errors, ddof=1) / np.sqrt(3))
+    assert row["samples"] == "3"
+
+
+def test_number_of_jobs_changes_nothing(tmp_path):
+    for jobs in (1, 2):
+        run(tmp_path / str(jobs), jobs=jobs)
+    one, two = ((tmp_path / jobs / "results.csv").read_bytes() for jobs in "12")
+    assert one == two
+
+
+def test_a_point_shared_by_two_columns_is_computed_once(tmp_path, monkeypatch):
+    seeds = computed(monkeypatch)
+    run(tmp_path)
+    assert len(seeds) == len(set(seeds)) == 4 * 3
+    # k = 6 with the noise of the base, 0.6, is a point of its own column only.
+    assert {(k, sigma) for k, sigma, _ in seeds} == {(6, 0.2), (6, 0.8), (4, 0.6), (6, 0.6)}
+
+
+def test_an_interrupted_study_continues(tmp_path, monkeypatch):
+    run(tmp_path / "whole")
+    run(tmp_path / "part")
+    store = tmp_path / "part/samples.jsonl"
+    text = store.read_bytes()
+    store.write_bytes(text[: len(text) // 2])  # in the middle of a line
+    whole_lines = text[: len(text) // 2].count(b"\n") - 1
+    seeds = computed(monkeypatch)
+    run(tmp_path / "part")
+    assert len(seeds) == 4 * 3 - whole_lines
+    again, whole = ((tmp_path / name / "results.csv").read_bytes() for name in ("part", "whole"))
+    assert again == whole
+
+
+def test_more_samples_add_to_those_there_are(tmp_path, monkeypatch):
+    run(tmp_path, samples=2)
+    seeds = computed(monkeypatch)
+    run(tmp_path, samples=3)
+    assert [seed for _, _, seed in seeds] == [2] * 4
+
+
+def test_samples_of_other_code_are_not_used(tmp_path, monkeypatch):
+    run(tmp_path)
+    monkeypatch.setattr(runner, "code_behind", lambda function: "another version")
+    seeds = computed(monkeypatch)
+    run(tmp_path)
+    assert len(seeds) == 4 * 3
+
+
+def test_a_method_of_ones_own_takes_part_everywhere(
+    tmp_path, monkeypatch, nmfsync_command, photographs
+):
+    monkeypatch.setitem(METHODS, "alone", alone)
+    assert "alone" in Settings().methods
+    assert "alone" in [variant.name for variant in STUDIES["synthetic"].methods()]
+    outcome = nmfsync_command(
+        "run", photographs, "--methods", "spectral,alone", "--features", 40, "--out", tmp_path
+    )
+    assert outcome.code == 0
+    assert "alone" in outcome.out
+    assert "alone" in (tmp_path / "images" / photographs.name / "report.html").read_text(
+        encoding="utf-8"
+    )

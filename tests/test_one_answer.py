@@ -1,0 +1,66 @@
+"""The same matches and method give the same tracks through every front end."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from nmfsync import (
+    METHODS,
+    MultiMatching,
+    PairwiseMatches,
+    Settings,
+    run_scene,
+    synchronise,
+    synchronise_file,
+)
+from nmfsync.run import scene as run_module
+
+FEATURES = 60
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory):
+    """A folder with the finished features and matches of the sample."""
+    out = tmp_path_factory.mktemp("run")
+    run_scene("sample/astronaut", Settings(methods=("clustersync",), features=FEATURES), out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def matches(stages) -> PairwiseMatches:
+    """The weighted matches of the sample."""
+    return PairwiseMatches.load(stages / "sample/astronaut/stages/matches.npz")
+
+
+def tracks(path) -> list[tuple[str, str, str]]:
+    """Rows of a `tracks.csv` without names and positions of images, which .npz files lack."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    number = {name: n for n, name in enumerate(sorted({row["image"] for row in rows}))}
+    return [(row["track"], number[row["image"]], row["feature"]) for row in rows]
+
+
+@pytest.mark.filterwarnings("ignore:.*see an image twice:nmfsync.errors.NmfsyncWarning")
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_one_answer(method, weighted, stages, matches, tmp_path, monkeypatch):
+    given = matches if weighted else matches.unweighted()
+    assert given.weighted == weighted
+    result = synchronise(given, method)
+
+    given.save(tmp_path / "matches.npz")
+    done = synchronise_file(tmp_path / "matches.npz", tmp_path / "new.npz", method=method)
+
+    monkeypatch.setattr(run_module, "match", lambda *args, **options: given)
+    settings = Settings(methods=(method,), features=FEATURES, ratio=None if weighted else 1.0)
+    run_scene("sample/astronaut", settings, tmp_path)
+    folder = tmp_path / "sample/astronaut"
+    stored = np.load(folder / f"stages/methods/{method}.npz")
+
+    assert done.result.settings == result.settings
+    for name, array in result.arrays().items():
+        assert np.array_equal(array, done.result.arrays()[name])
+        assert np.array_equal(array, stored[name])
+    if isinstance(result, MultiMatching):
+        assert tracks(tmp_path / "tracks.csv") == tracks(folder / "tracks.csv")
