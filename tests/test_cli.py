@@ -105,8 +105,8 @@ def write_images(folder, *names):
         (["sample", "--features", "0"], "number of features must be at least 1, got 0"),
         (["sample", "--ratio", "2"], "ratio must be greater than 0 and at most 1, got 2.0"),
         (["sample", "--seed", "-1"], "seed must not be negative, got -1"),
-        (["gap"], "H1to3p: no such file, but its image is there"),
-        (["singular"], "H1to2p: the homography is singular or not finite"),
+        (["gap"], "H1to3p: no such file, but its image exists"),
+        (["singular"], "H1to2p: the homography must be finite and invertible"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(nmfsync_command, arguments, message):
@@ -138,10 +138,10 @@ def test_a_damaged_image_is_one_line_and_leaves_no_result(nmfsync_command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--engine", "spark"), "unknown engine 'spark'; there are threads, processes, dask, ray"),
+        (("--engine", "spark"), "unknown engine 'spark'; known are threads, processes, dask, ray"),
         (("--engine", "dask"), "engine dask needs the address of a scheduler"),
         (("--engine", "processes", "--jobs", "2"), "several jobs work with engine threads only"),
-        (("--address", "tcp://127.0.0.1:1"), "works on this machine and takes no address"),
+        (("--address", "tcp://127.0.0.1:1"), "runs on this machine and takes no address"),
         (("--pairs", "nearest:0"), "pairs 'nearest:0'"),
         (("--pairs", "no-such-file.txt"), "or an existing file of pairs"),
         (("--verify", "essential"), "geometry must be fundamental or homography, got 'essential'"),
@@ -312,7 +312,7 @@ def test_synchronise_overwrites_only_when_told(nmfsync_command, matches_file):
     assert Path("out.npz").read_text() == "precious"
     assert nmfsync_command("synchronise", matches_file, "-o", "out.npz", "--force").code == 0
     outcome = nmfsync_command("synchronise", matches_file, "-o", matches_file, "--force")
-    assert_one_line(outcome, "is the input itself")
+    assert_one_line(outcome, "is an input file")
 
 
 def test_synchronise_names_what_is_wrong(nmfsync_command, matches_file):
@@ -449,7 +449,7 @@ def test_synchronise_has_no_tracks_of_inconsistent_results(nmfsync_command, matc
 def test_synchronise_checks_names_and_formats(nmfsync_command, colmap_file, matches_file):
     cases = [
         ([colmap_file, "-o", "out.npz"], "must end in .db: database.db is a COLMAP database"),
-        ([colmap_file, "-o", colmap_file, "--force"], "database.db: is the input itself"),
+        ([colmap_file, "-o", colmap_file, "--force"], "database.db: is an input file"),
         (
             [colmap_file, "-o", "out.db", "--features", "x.h5"],
             "--features is for HDF5 files of hloc only",

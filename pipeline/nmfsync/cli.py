@@ -313,7 +313,7 @@ def data_verify(
     data: Data = None,
 ) -> None:
     """Compare a local copy of a data set, file by file, with the known checksums."""
-    checks = catalogue.verify(name, data)
+    checks = catalogue.check_files(name, data)
     for check in checks:
         typer.echo(f"{check.status:8} {check.path}")
     bad = sum(check.status in ("missing", "differs") for check in checks)

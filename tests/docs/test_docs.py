@@ -159,7 +159,7 @@ def test_command_exists_with_these_options(line):
     elif program in ("pip", "venv"):
         for extra in re.findall(r"[a-z]+", "".join(re.findall(r"\[([^…]*)\]", line))):
             assert extra in PYPROJECT["optional-dependencies"]
-    elif program in ("pytest", "bash", "sphinx", "ruff", "mypy"):
+    elif program in ("pytest", "bash", "sphinx", "ruff", "mypy", "lint-imports"):
         places = [word for word in words if "/" in word or word == "docs"]
         assert all((ROOT / place).exists() for place in places)
     else:

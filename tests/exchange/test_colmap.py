@@ -422,7 +422,7 @@ def test_targets_are_protected(database, tmp_path):
     link = tmp_path / "link.db"
     link.symlink_to(database)
     for path in (database, link):
-        with pytest.raises(NmfsyncError, match="is the input itself"):
+        with pytest.raises(NmfsyncError, match="is an input file"):
             matches.to_colmap(path, overwrite=True)
     link.unlink()
     with pytest.raises(NmfsyncError, match="exists already"):

@@ -298,7 +298,7 @@ def test_targets_are_protected(files, tmp_path):
     (tmp_path / "out.h5").write_text("precious")
     before = contents(tmp_path)
     for path in files:
-        with pytest.raises(NmfsyncError, match="is the input itself"):
+        with pytest.raises(NmfsyncError, match="is an input file"):
             matches.to_hloc(path, overwrite=True)
     with pytest.raises(NmfsyncError, match="exists already"):
         matches.to_hloc(tmp_path / "out.h5")

@@ -126,7 +126,7 @@ def test_ctrl_c_while_threads_are_in_opencv(photographs, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("thread",), "unknown engine 'thread'; there are threads, processes, dask, ray"),
+        (("thread",), "unknown engine 'thread'; known are threads, processes, dask, ray"),
         (("threads", "tcp://127.0.0.1:1"), "takes no address"),
         (("processes", "tcp://127.0.0.1:1"), "takes no address"),
         (("dask",), "needs the address of a scheduler"),

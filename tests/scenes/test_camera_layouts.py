@@ -88,14 +88,14 @@ def test_depth_maps_stored_as_pictures_are_no_images(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("64 48", "64", "a camera has 26 numbers .*, this file has 25"),
-        ("64 48", "64 48 1", "a camera has 26 numbers .*, this file has 27"),
+        ("64 48", "64", "a camera must have 26 numbers .*, got 25"),
+        ("64 48", "64 48 1", "a camera must have 26 numbers .*, got 27"),
         ("1 2 3", "1 two 3", "something that is not a number .*'two'"),
         ("1 2 3", "1 nan 3", "a number that is not finite"),
-        ("64 48", "64 0", "the image size 64 × 0 at its end is impossible"),
+        ("64 48", "64 0", "the image size at the end must be positive, got 64 × 0"),
         ("64 48", "64 inf", "the image size .* is impossible|is for an image of"),
         ("64 48", "48 64", "for an image of 48 × 64 pixels, but 0001.jpg has 64 × 48"),
-        ("100 0 30", "0 0 30", "focal lengths in K must be positive, not 0 and 200"),
+        ("100 0 30", "0 0 30", "focal lengths in K must be positive, got 0 and 200"),
         ("0 200 20\n0 0 1", "0 200 0\n30 20 1", "K must be upper triangular with last row 0 0 1"),
         ("-1 0 0", "-2 0 0", "R is not a rotation .* by 3"),
         ("-1 0 0", "1 0 0", "R is not a rotation but a reflection"),
@@ -128,7 +128,7 @@ def test_number_of_epfl_cameras_differs_from_that_of_images(tmp_path, gone, faul
 def test_one_view_in_two_files_is_refused(tmp_path):
     epfl(tmp_path)
     picture(tmp_path / "0001.png", SIZE)
-    with pytest.raises(NmfsyncError, match=r"0001\.jpg and 0001\.png are one camera's"):
+    with pytest.raises(NmfsyncError, match=r"0001\.jpg and 0001\.png belong to one camera"):
         read_epfl("set/a", tmp_path)
 
 
@@ -169,13 +169,16 @@ def test_bounds_are_read_from_the_readme(tmp_path):
     [
         ("", r"x_par\.txt: the first line must be the number of images"),
         (f"a.png {ROW}\nb.png {ROW}", r"x_par\.txt: the first line must be the number of images"),
-        (f"3\na.png {ROW}\nb.png {ROW}", "announces 3 cameras but lists 2"),
-        (f"1\na.png {ROW}", r"2 images but 1 cameras in x_par\.txt; there is none for b\.png"),
+        (f"3\na.png {ROW}\nb.png {ROW}", "the first line says 3 cameras, but 2 follow"),
+        (f"1\na.png {ROW}", r"2 images but 1 cameras in x_par\.txt; b\.png has no camera"),
         (f"2\na.png {ROW}\nc.png {ROW}", r"2 images but 2 cameras .*; the image c\.png is missing"),
         (f"2\na.png {ROW}\na.png {ROW}", r"x_par\.txt, line 3: a\.png is listed twice"),
-        (f"2\na.png {ROW}\n\nb.png {ROW} 7", r"line 4: a camera has .* 21 numbers .* has 22"),
-        ("2\na.png 1 2 3", r"line 2: a camera has .* 21 numbers .* has 3"),
-        (f"2\na.png {ROW[:-2]}x\nb.png {ROW}", "line 2: holds something that is not a number"),
+        (
+            f"2\na.png {ROW}\n\nb.png {ROW} 7",
+            r"line 4: a camera must have .* 21 numbers .*, got 22",
+        ),
+        ("2\na.png 1 2 3", r"line 2: a camera must have .* 21 numbers .*, got 3"),
+        (f"2\na.png {ROW[:-2]}x\nb.png {ROW}", "line 2: contains something that is not a number"),
         (f"2\na.png -{ROW}\nb.png {ROW}", "line 2: the focal lengths in K must be positive"),
         (
             f"2\na.png {ROW}\nb.png {ROW.replace('1 0 0 2 3', '1 1 0 2 3')}",
@@ -197,7 +200,9 @@ def test_missing_and_ambiguous_camera_files(tmp_path):
         read_middlebury("set/a", tmp_path)
     for name in ("x", "y"):
         (tmp_path / f"{name}_par.txt").unlink()
-    with pytest.raises(NmfsyncError, match=r"needs one camera file, <name>_par\.txt; found none"):
+    with pytest.raises(
+        NmfsyncError, match=r"one camera file <name>_par\.txt is needed, found none"
+    ):
         read_middlebury("set/a", tmp_path)
 
 
@@ -260,12 +265,12 @@ def test_matches_lie_near_epipolar_lines_unless_the_conventions_are_swapped(name
     features = extract_all(scene.paths, features=200)
     matches = match(features, progress=False)
 
-    check_cameras(scene.cameras, features, matches, "plain")
+    check_cameras(scene.cameras, features, matches, folder)
     with pytest.raises(NmfsyncError, match=r"swapped: the cameras do not fit .* were inverted"):
-        check_cameras(wrong.cameras, features, matches, "swapped")
+        check_cameras(wrong.cameras, features, matches, swapped)
     transposed = replace(scene, cameras=tuple(replace(c, R=c.R.T) for c in scene.cameras))
     with pytest.raises(NmfsyncError, match="would if R were transposed"):
-        check_cameras(transposed.cameras, features, matches, "plain")
+        check_cameras(transposed.cameras, features, matches, folder)
     assert share_within_two_pixels(scene, features) > 0.3
     assert share_within_two_pixels(wrong, features) < 0.05
     assert share_within_two_pixels(transposed, features) < 0.05

@@ -43,9 +43,9 @@ def test_folder_stands_for_itself(tmp_path):
     [
         ("grafiti", "did you mean graffiti?"),
         ("graffiti/graff", "did you mean graffiti/graf?"),
-        ("zzz", "there are epfl, graffiti, middlebury, paper, sample"),
-        ("graffiti/zzz", "there are graffiti/bark"),
-        ("paper/zzz", "there are graffiti/bark"),
+        ("zzz", "known are epfl, graffiti, middlebury, paper, sample"),
+        ("graffiti/zzz", "known are graffiti/bark"),
+        ("paper/zzz", "known are graffiti/bark"),
     ],
 )
 def test_unknown_name_gets_a_suggestion(target, hint):
@@ -89,7 +89,7 @@ def test_file_instead_of_a_folder(tmp_path):
         (
             'name = "x"\ntitle = ""\nformat = "stereo"\ntheta = 0.0\n'
             'homepage = ""\ncitation = ""\nterms = ""',
-            r"format 'stereo' is unknown \(there are homographies",
+            r"format 'stereo' is unknown \(known are homographies",
         ),
     ],
 )

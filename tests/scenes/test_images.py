@@ -1,7 +1,12 @@
 """Images as arrays: every kind of file, and what is wrong with the others."""
 
+import subprocess
+import sys
+
+import cv2
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 
 from nmfsync.errors import NmfsyncError
@@ -85,6 +90,117 @@ def test_flat_16_bit_image_is_black(write_image):
         [0, 0],
         [0, 0],
     ]
+
+
+# --- TIFF files of other than 8 bits in one or three channels
+
+TIFF_LAYOUTS = [
+    (dtype, channels, planes, compression)
+    for dtype in ("uint8", "int16", "uint16", "uint32", "float16", "float32", "float64")
+    for channels in (1, 2, 3, 4, 5)
+    for planes in (("contig", "separate") if channels > 1 else ("contig",))
+    for compression in (None, "zlib")
+]
+
+
+def bands(dtype, channels):
+    """(40, 48, channels), of which each has another pattern; 0 and 240 are in the first one."""
+    y, x = np.mgrid[:40, :48]
+    patterns = [x * 240 // 47, y * 240 // 39, (x + y) % 200, x * y % 230, 255 - x]
+    return np.stack(patterns[:channels], axis=-1).astype(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "channels", "planes", "compression"), TIFF_LAYOUTS)
+def test_tiff_of_any_layout_is_read(tmp_path, dtype, channels, planes, compression):
+    path = tmp_path / "a.tif"
+    stored = bands(dtype, channels)
+    tifffile.imwrite(
+        path,
+        stored if planes == "contig" else np.moveaxis(stored, -1, 0),
+        photometric="rgb" if channels > 2 else "minisblack",
+        planarconfig=planes if channels > 1 else None,
+        compression=compression,
+    )
+    colours = stored[:, :, :3] if channels > 2 else np.repeat(stored[:, :, :1], 3, axis=2)
+    colours = colours.astype(float)
+    if dtype != "uint8":
+        colours = np.rint(colours * (255 / 240))
+    assert np.array_equal(read_image(path), colours)
+    assert np.array_equal(read_gray(path), cv2.cvtColor(read_image(path), cv2.COLOR_RGB2GRAY))
+    assert image_size(path) == (48, 40)
+
+
+@pytest.mark.parametrize("compression", [1, 5, 8])  # none, LZW, Deflate; as OpenCV writes them
+@pytest.mark.parametrize(("dtype", "channels"), [("uint16", 3), ("uint16", 4), ("float32", 3)])
+def test_tiff_that_tifffile_cannot_decompress_is_read(tmp_path, dtype, channels, compression):
+    path, stored = tmp_path / "a.tif", bands(dtype, channels)
+    cv2.imwrite(str(path), stored, [cv2.IMWRITE_TIFF_COMPRESSION, compression])
+    expected = np.rint(stored[:, :, 2::-1].astype(float) * (255 / 240))
+    assert np.array_equal(read_image(path), expected)
+
+
+def test_alpha_of_a_tiff_is_dropped_and_hidden_colours_stay(write_image):
+    alpha = np.array([[0, 128, 255], [0, 0, 7]], np.uint8)
+    for name, compression in [("a.tif", None), ("b.tif", "tiff_lzw")]:
+        picture = Image.fromarray(np.dstack([RGB, alpha]))
+        picture.save(path := write_image(name, picture), compression=compression)
+        assert np.array_equal(read_image(path), RGB)
+
+
+def test_first_page_of_a_tiff_is_read(tmp_path):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.stack([bands("uint16", 1), bands("uint16", 1) // 2])[..., 0])
+    assert np.array_equal(read_gray(path), np.rint(bands("float64", 1)[..., 0] * (255 / 240)))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize("compression", [None, "zlib"])
+def test_tiff_cut_off_is_an_error_and_no_half_picture(tmp_path, compression, share):
+    path = tmp_path / "cut.tif"
+    tifffile.imwrite(path, bands("uint16", 5), photometric="rgb", compression=compression)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    with pytest.raises(
+        NmfsyncError, match=r"cut\.tif: is damaged or incomplete .*; replace"
+    ) as caught:
+        read_image(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_tiff_that_nothing_can_decompress_says_how_to_save_it(tmp_path):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(
+        path, np.moveaxis(bands("uint16", 3), -1, 0), photometric="rgb", planarconfig="separate"
+    )
+    content = path.read_bytes()
+    # Tag 259, a SHORT, once: compression 1 (none) becomes 5 (LZW).
+    entry = bytes.fromhex("0301 0300 01000000")
+    assert content.count(entry) == 1
+    path.write_bytes(content.replace(entry + b"\1", entry + b"\5"))
+    with pytest.raises(
+        NmfsyncError,
+        match=r"cannot read 3 channels of 16 bits with LZW compression; save the image without",
+    ):
+        read_image(path)
+
+
+def test_tiff_of_too_many_pixels_is_an_error_before_decoding(tmp_path, monkeypatch):
+    path = tmp_path / "large.tif"
+    tifffile.imwrite(path, bands("uint16", 1)[..., 0])
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 48 * 40 // 2 - 1)
+    with pytest.raises(NmfsyncError, match="million pixels; reduce the image first"):
+        read_gray(path)
+
+
+def test_8_bit_images_load_neither_scikit_image_nor_tifffile(write_image):
+    path = write_image("a.png", Image.fromarray(RGB))
+    code = f"""
+import sys
+from nmfsync.scenes.images import read_image
+read_image({str(path)!r})
+assert not {{"skimage", "tifffile"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_exif_orientation_is_ignored(tmp_path):

@@ -67,7 +67,7 @@ def test_unreadable_image_is_left_out_with_a_warning(tmp_path):
     picture(tmp_path / "a.png")
     picture(tmp_path / "c.png")
     (tmp_path / "b.jpg").write_text("this is no picture")
-    with pytest.warns(NmfsyncWarning, match=r"left out: .*b\.jpg"):
+    with pytest.warns(NmfsyncWarning, match=r"skipped .*b\.jpg"):
         scene = load_scene(str(tmp_path))
     assert names(scene, tmp_path) == ["a.png", "c.png"]
 
@@ -123,12 +123,12 @@ def test_homography_files_are_read_in_every_form(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("1 0 0\n0 1 0\n0 0", "a homography has 9 numbers, this file has 8"),
-        ("", "a homography has 9 numbers, this file has 0"),
+        ("1 0 0\n0 1 0\n0 0", "a homography must have 9 numbers, got 8"),
+        ("", "a homography must have 9 numbers, got 0"),
         ("1 0 0\n0 one 0\n0 0 1", "something that is not a number .*'one'"),
         (b"\xff\xd8\xff\xe0 picture", "something that is not a number"),
-        ("1 0 0\n2 0 0\n0 0 1", "the homography is singular or not finite"),
-        ("1 0 0\n0 nan 0\n0 0 1", "the homography is singular or not finite"),
+        ("1 0 0\n2 0 0\n0 0 1", "the homography must be finite and invertible"),
+        ("1 0 0\n0 nan 0\n0 0 1", "the homography must be finite and invertible"),
     ],
 )
 def test_faulty_homography_file_is_named(tmp_path, text, fault):
@@ -139,7 +139,7 @@ def test_faulty_homography_file_is_named(tmp_path, text, fault):
 def test_missing_homography_is_named(tmp_path):
     folder = oxford(tmp_path)
     picture(tmp_path / "img3.ppm")
-    with pytest.raises(NmfsyncError, match="H1to3p: no such file, but its image is there"):
+    with pytest.raises(NmfsyncError, match="H1to3p: no such file, but its image exists"):
         load_scene(folder)
 
 

@@ -24,7 +24,7 @@ def maker():
 
 
 def test_sample_is_intact_and_small(scene):
-    assert {check.status for check in catalogue.verify("sample")} == {"ok"}
+    assert {check.status for check in catalogue.check_files("sample")} == {"ok"}
     assert len(scene.paths) == 6
     assert sum(path.stat().st_size for path in FOLDER.rglob("*.*")) < 1_000_000
     assert (scene.truth.image_sizes == 480).all()

@@ -36,7 +36,7 @@ def fcm(errors: MatchErrors, sizes: ArrayLike, thresholds: ArrayLike = THRESHOLD
     """
     sizes = np.asarray(sizes)
     possible = np.minimum.outer(sizes, sizes).sum() - sizes.sum()
-    return _count_correct(errors, thresholds) / max(possible, 1)
+    return np.asarray(_count_correct(errors, thresholds) / max(possible, 1))
 
 
 def precision_at(errors: MatchErrors, thresholds: ArrayLike = THRESHOLDS) -> FloatArray:

@@ -24,6 +24,7 @@ from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.exchange.blocks import check_rows, choose, to_matches
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import check_target, put, staging
+from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -244,7 +245,7 @@ def _read_block(
     return block
 
 
-def _read_dataset(path: Path, group: Any, name: str) -> NDArray:
+def _read_dataset(path: Path, group: Any, name: str) -> AnyArray:
     values = np.asarray(group[name])
     kinds, wanted = ("iu", "whole numbers") if name == _MATCHES else ("f", "floating-point numbers")
     if values.ndim != 1 or values.dtype.kind not in kinds:

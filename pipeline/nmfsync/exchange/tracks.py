@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.runtime.files import atomic_write
+from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import MultiMatching, Source
 
 
 def write_tracks(
-    path: Path | str, result: MultiMatching, names: Sequence[str], xy: Sequence[NDArray]
+    path: Path | str, result: MultiMatching, names: Sequence[str], xy: Sequence[AnyArray]
 ) -> None:
     """Write tracks to a CSV file: one row for every feature of every track.
 

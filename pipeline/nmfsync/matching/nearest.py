@@ -34,6 +34,7 @@ from nmfsync.matching.nearest_vnni import (
     multiply,
 )
 from nmfsync.runtime.compiled import compiled
+from nmfsync.types.arrays import AnyArray
 
 BLAS_PRODUCTS = 2**18  # made by BLAS at a time: few enough for the cache
 
@@ -50,9 +51,9 @@ class Prepared(NamedTuple):
 
     lengths: NDArray[np.int64]  # features of every image
     starts: NDArray[np.int64]  # image i has the padded rows and columns from 48 starts[i] on
-    rows: NDArray  # (n, 128): a − 128
+    rows: AnyArray  # (n, 128): a − 128
     row_norms: NDArray[np.float32]  # (n,): |a|²
-    columns: NDArray  # (n / 48, 32, 48, 4): bytes of 48 columns, 4 after 4; for BLAS (n, 128)
+    columns: AnyArray  # (n / 48, 32, 48, 4): bytes of 48 columns, 4 after 4; for BLAS (n, 128)
     column_norms: NDArray[np.float32]  # (n / 16, 16): |b|² − 256 Σ b
 
 
@@ -122,11 +123,11 @@ def _match_by_blas(left: Prepared, right: Prepared, i: int, j: int) -> NDArray[n
         rows = slice(first + start, min(first + start + step, last))
         products = (left.rows[rows] @ columns.T).astype(np.int32)
         _absorb_products(products, start, left.row_norms[rows], column_norms, by_row, by_column)
-    return _mutual(left.lengths[i], by_row, by_column)
+    return np.asarray(_mutual(left.lengths[i], by_row, by_column))
 
 
 @compiled
-def _nothing(count):  # type: ignore[no-untyped-def]
+def _nothing(count):
     """Nearest neighbours of rows, or of blocks of 16 columns, before anything is known.
 
     Array (count, 3, 16): squared distances to the nearest and to the second
@@ -138,7 +139,7 @@ def _nothing(count):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _match_bytes(  # type: ignore[no-untyped-def]
+def _match_bytes(
     heights, row_starts, rows, row_norms, widths, column_starts, columns, column_norms, pairs
 ):
     """All matches, one pair after the other, and their numbers."""
@@ -169,7 +170,7 @@ def _match_bytes(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _absorb_products(products, start, row_norms, column_norms, by_row, by_column):  # type: ignore[no-untyped-def]
+def _absorb_products(products, start, row_norms, column_norms, by_row, by_column):
     """Take the products of rows, from `start` on, into the nearest neighbours."""
     for group in range(products.shape[1] // WIDTH):
         for i in range(len(products)):
@@ -178,7 +179,7 @@ def _absorb_products(products, start, row_norms, column_norms, by_row, by_column
 
 
 @compiled
-def _absorb_row(products, row, group, norm, column_norms, by_row, by_column):  # type: ignore[no-untyped-def]
+def _absorb_row(products, row, group, norm, column_norms, by_row, by_column):
     block = group * BLOCKS
     absorb(
         products.ctypes.data,
@@ -192,7 +193,7 @@ def _absorb_row(products, row, group, norm, column_norms, by_row, by_column):  #
 
 
 @compiled
-def _mutual(length, by_row, by_column):  # type: ignore[no-untyped-def]
+def _mutual(length, by_row, by_column):
     """Rows and columns that are nearest to each other, as `mutual_nearest` returns them."""
     found = np.empty((length, 4), np.int32)
     count = 0
@@ -213,7 +214,7 @@ def _mutual(length, by_row, by_column):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _merge_lanes(row):  # type: ignore[no-untyped-def]
+def _merge_lanes(row):
     """Lane of the nearest column of a row, and the distance to the second nearest."""
     first, second, block = row
     best = 0

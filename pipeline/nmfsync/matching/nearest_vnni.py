@@ -31,36 +31,36 @@ _INTS, _FLOATS = ir.VectorType(_INT, LANES), ir.VectorType(_FLOAT, LANES)
 _REGISTER = 4 * LANES  # bytes
 
 
-def _at(builder, address, offset, kind):  # type: ignore[no-untyped-def]
+def _at(builder, address, offset, kind):
     """Pointer to what lies some bytes behind an address."""
     return builder.inttoptr(
         builder.add(address, ir.Constant(address.type, offset)), kind.as_pointer()
     )
 
 
-def _load(builder, address, offset, kind):  # type: ignore[no-untyped-def]
+def _load(builder, address, offset, kind):
     return builder.load(_at(builder, address, offset, kind), align=4)
 
 
-def _store(builder, value, address, offset):  # type: ignore[no-untyped-def]
+def _store(builder, value, address, offset):
     builder.store(value, _at(builder, address, offset, value.type), align=4)
 
 
-def _everywhere(builder, number, kind):  # type: ignore[no-untyped-def]
+def _everywhere(builder, number, kind):
     """Vector with the same number in every lane."""
     lone = builder.insert_element(ir.Constant(kind, ir.Undefined), number, _INT(0))
     return builder.shuffle_vector(lone, lone, ir.Constant(_INTS, [0] * LANES))
 
 
 @intrinsic
-def multiply(typing, rows, columns, tile):  # type: ignore[no-untyped-def]
+def multiply(typing, rows, columns, tile):
     """Put the products of 8 rows and 48 columns into a tile; all are addresses.
 
     The 24 sums stay in registers while the four bytes of every row and column
     are multiplied, then the next four.
     """
 
-    def generate(context, builder, signature, addresses):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, addresses):
         row, column, out = addresses
         vpdpbusd = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(_INTS, [_INTS] * 3), "llvm.x86.avx512.vpdpbusd.512"
@@ -86,30 +86,30 @@ def multiply(typing, rows, columns, tile):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def absorb(typing, products, row_norm, column_norms, by_row, by_column, row, block):  # type: ignore[no-untyped-def]
+def absorb(typing, products, row_norm, column_norms, by_row, by_column, row, block):
     """Take the distances of a row to three blocks of columns into the neighbours of both.
 
     The first `block` and the row are numbers, the others addresses. Rows and
     blocks come in ascending order, so that the first of equal distances stays.
     """
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         products, row_norm, column_norms, by_row, by_column, row, block = arguments
 
-        def smaller(a, b):  # type: ignore[no-untyped-def]
+        def smaller(a, b):
             return builder.select(builder.fcmp_ordered("<", a, b), a, b)
 
-        def nearer(state, d, place):  # type: ignore[no-untyped-def]
+        def nearer(state, d, place):
             first, second, old = state
             better = builder.fcmp_ordered("<", d, first)
             loser = builder.select(better, first, d)
             winner = builder.select(better, d, first)
             return winner, smaller(loser, second), builder.select(better, place, old)
 
-        def state(address, b):  # type: ignore[no-untyped-def]
+        def state(address, b):
             return [_load(builder, address, _REGISTER * (3 * b + n), _FLOATS) for n in range(3)]
 
-        def keep(values, address, b):  # type: ignore[no-untyped-def]
+        def keep(values, address, b):
             for n, value in enumerate(values):
                 _store(builder, value, address, _REGISTER * (3 * b + n))
 

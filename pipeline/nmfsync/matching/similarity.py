@@ -92,7 +92,7 @@ def _vocabulary(descriptors: Sequence[NDArray[np.uint8]]) -> Float32Array:
         # A word without descriptors keeps its place and is harmless.
         warnings.filterwarnings("ignore", "One of the clusters is empty", UserWarning)
         words, _ = kmeans2(samples, start, iter=_ITERATIONS, minit="matrix")
-    return words
+    return np.asarray(words)
 
 
 def _sample(descriptors: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -113,7 +113,7 @@ def _root_sift(descriptors: NDArray[np.uint8]) -> Float32Array:
     """
     total = descriptors.sum(axis=1, dtype=np.float32)
     kept = total > 0
-    return np.sqrt(descriptors[kept] / total[kept, None])
+    return np.asarray(np.sqrt(descriptors[kept] / total[kept, None]))
 
 
 def _vlad(
@@ -144,7 +144,7 @@ def _vlad_of_image(descriptors: Float32Array, words: Float32Array) -> Float32Arr
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     np.divide(sums, lengths, out=sums, where=lengths > 0)
     length = max(1.0, float(np.linalg.norm(sums)))  # 0 if all sums are 0, else at least 1
-    return np.rint(sums.ravel() * np.float32(_LENGTH / length))
+    return np.asarray(np.rint(sums.ravel() * np.float32(_LENGTH / length)))
 
 
 def _nearest(vectors: Float32Array, neighbours: int) -> IntArray:

@@ -150,7 +150,7 @@ def verify_pair(xy1: Float32Array, xy2: Float32Array, geometry: str = "fundament
         distinct = np.unique(xy[inliers], axis=0)
         if len(distinct) < least or _thickness(distinct) <= model.max_error:
             return nothing
-    return inliers[place.ravel()]
+    return np.asarray(inliers[place.ravel()])
 
 
 def check_geometry(geometry: str) -> None:

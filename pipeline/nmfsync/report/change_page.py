@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from nmfsync.evaluation.tracks import Change
 from nmfsync.report.figures.style import style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
 from nmfsync.report.page import Picture, count, decimal, environment, flatten, write_bytes
+from nmfsync.types.arrays import AnyArray
 
 
 def write_change_report(
@@ -79,5 +78,5 @@ def change_rows(change: Change) -> list[tuple[str, str, str]]:
     ]
 
 
-def _mean(lengths: NDArray) -> float | None:
+def _mean(lengths: AnyArray) -> float | None:
     return float(lengths.mean()) if len(lengths) else None

@@ -76,7 +76,7 @@ def run_scene(
         If the output cannot be written.
     """
     settings = settings or Settings()
-    step = progress or (lambda name: None)
+    step = progress or (lambda _step: None)
     step("images")
     scene = load_scene(name, data)
     folder = Path(out) / scene.name

@@ -52,9 +52,10 @@ def with_truth(
     """
     if scene.truth is not None or scene.cameras is None:
         return scene
-    cameras, images = scene.cameras, scene.paths[0].parent
-    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, str(images)))
-    mesh = mesh_beside(images)
+    cameras = scene.cameras
+    folder = scene.paths[0].parent
+    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, folder))
+    mesh = mesh_beside(folder)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
         poses = _poses(cameras)
@@ -74,8 +75,8 @@ def with_truth(
 
 
 def _run_depths(
-    stages: Stages, key: str, compute: Callable[[], Sequence[NDArray]]
-) -> Sequence[NDArray]:
+    stages: Stages, key: str, compute: Callable[[], Sequence[NDArray[Any]]]
+) -> Sequence[NDArray[Any]]:
     """Depths of every image, kept as one array an image."""
     return stages.run(
         "truth",
@@ -128,8 +129,8 @@ def measure_depth_quality(
 
 
 def _true_depths(
-    truth: DepthMaps, cameras: Sequence[Camera], xy: Sequence[NDArray]
-) -> list[NDArray]:
+    truth: DepthMaps, cameras: Sequence[Camera], xy: Sequence[NDArray[Any]]
+) -> list[NDArray[Any]]:
     return [
         camera.project(truth.points(i, positions))[1]
         for i, (camera, positions) in enumerate(zip(cameras, xy, strict=True))
@@ -145,7 +146,7 @@ def _bounds(scene: Scene) -> list[Any] | None:
     return None if scene.bounds is None else scene.bounds.tolist()
 
 
-def _spread_evenly(arrays: Sequence[NDArray], count: int) -> list[NDArray]:
+def _spread_evenly(arrays: Sequence[NDArray[Any]], count: int) -> list[NDArray[Any]]:
     """Take at most `count` rows, evenly from all rows of all arrays."""
     offsets = np.cumsum([0, *map(len, arrays)])
     count = min(count, int(offsets[-1]))

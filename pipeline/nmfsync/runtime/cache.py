@@ -59,7 +59,7 @@ def save(path: Path, arrays: Arrays) -> None:
         np.savez(file, **arrays)
 
 
-def load(path: Path) -> dict[str, NDArray] | None:
+def load(path: Path) -> dict[str, NDArray[Any]] | None:
     """Read what `save` wrote; None if the file is missing or damaged in any way."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -129,10 +129,10 @@ class PairCache:
     ) -> None:
         self._folder, self._digests, self._pairs = folder, digests, pairs
         self._entry = entry or (lambda n: digests[pairs[n, 1]])
-        self._held: dict[int, dict[bytes, NDArray]] = {}
+        self._held: dict[int, dict[bytes, NDArray[Any]]] = {}
         self._flushed = time.monotonic()
 
-    def known(self) -> Iterator[tuple[NDArray[np.int64], list[NDArray]]]:
+    def known(self) -> Iterator[tuple[NDArray[np.int64], list[NDArray[Any]]]]:
         """Yield numbers of pairs, and their arrays, image by image."""
         order = np.argsort(self._pairs[:, 0], kind="stable")
         for numbers in np.split(order, np.flatnonzero(np.diff(self._pairs[order, 0])) + 1):
@@ -141,7 +141,7 @@ class PairCache:
             if found:
                 yield np.array([n for n, _ in found]), [array for _, array in found]
 
-    def add(self, n: int, array: NDArray) -> None:
+    def add(self, n: int, array: NDArray[Any]) -> None:
         """Keep the array (rows, c) of pair n; all arrays have one type. Writes now and then."""
         self._held.setdefault(int(self._pairs[n, 0]), {})[self._entry(n)] = array
         if time.monotonic() - self._flushed > _HOLD:
@@ -165,7 +165,7 @@ class PairCache:
         return self._folder / f"{self._digests[i].hex()}.npz"
 
 
-def _read_row(path: Path) -> dict[bytes, NDArray]:
+def _read_row(path: Path) -> dict[bytes, NDArray[Any]]:
     arrays = load(path)
     if arrays is None or set(arrays) != {"others", "counts", "results"}:
         return {}

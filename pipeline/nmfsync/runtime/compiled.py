@@ -1,4 +1,4 @@
-"""Compiled kernels: plain loops over arrays, where NumPy would need as many temporary ones."""
+"""Compiled kernels: plain loops over arrays, where NumPy would need large temporary arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,14 @@ from numba import njit
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile a function when it is first called, and keep the machine code on disk.
+    """Compile a function at its first call, and keep the machine code on disk.
 
-    It releases the GIL. Where neither the folder of the package nor a cache
-    folder of the user can be written, every process compiles it anew.
+    The compiled function releases the GIL. If neither the folder of the package
+    nor the user's cache folder is writable, every process compiles it again.
     """
+    kernel: Callable[..., Any]
     try:
-        return njit(cache=True, nogil=True, **options)(function)
+        kernel = njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:
-        return njit(nogil=True, **options)(function)
+        kernel = njit(nogil=True, **options)(function)
+    return kernel

@@ -1,4 +1,4 @@
-"""Where work is done: threads, processes or a cluster, all through joblib's interface."""
+"""Engines: threads, processes or a cluster that do the work, all through joblib."""
 
 import socket
 import warnings
@@ -19,29 +19,29 @@ T = TypeVar("T")
 
 TIMEOUT = 10  # seconds to wait for a cluster
 
-_BATCH = 256  # tasks sent at a time where results can only be had all together
+_BATCH = 256  # tasks sent at a time to an engine that returns all results together
 
 ENGINES = ("threads", "processes", "dask", "ray")
 
-_CLUSTERS = {"dask": "distributed", "ray": "ray"}  # and the package that speaks to each
+_CLUSTERS = {"dask": "distributed", "ray": "ray"}  # and the package that each one needs
 
 
 @contextmanager
 def engine(name: str = "threads", address: str | None = None) -> Iterator[None]:
-    """Let the work inside the block be done by an engine.
+    """Do the work inside the block on an engine.
 
     Threads share the descriptors, and nearly all of the work is compiled code
-    that runs beside others; processes have to be started and sent all they
-    need. The workers of a cluster need this package and the images' paths.
-    Results are the same bits wherever they are made.
+    that runs in parallel. Processes have to be started, and their input has to
+    be sent to them. The workers of a cluster must have this package installed,
+    and the image files under the same paths. Every engine returns the same bits.
 
     Parameters
     ----------
     name : str
-        "threads" or "processes" of this machine, or a "dask" or "ray" cluster.
+        "threads" or "processes" on this machine, or a "dask" or "ray" cluster.
     address : str, optional
-        Where the cluster's scheduler listens: "tcp://10.0.0.1:8786" for Dask,
-        "10.0.0.1:6379" for Ray, which finds one on this machine by itself.
+        Address of the cluster's scheduler: "tcp://10.0.0.1:8786" for Dask,
+        "10.0.0.1:6379" for Ray. Without it, Ray uses a cluster on this machine.
 
     Raises
     ------
@@ -49,11 +49,11 @@ def engine(name: str = "threads", address: str | None = None) -> Iterator[None]:
         If there is no such engine, or the cluster does not answer.
     """
     if name not in ENGINES:
-        raise NmfsyncError(f"unknown engine {name!r}; there are {', '.join(ENGINES)}")
+        raise NmfsyncError(f"unknown engine {name!r}; known are {', '.join(ENGINES)}")
     if name not in _CLUSTERS:
         if address is not None:
-            raise NmfsyncError(f"engine {name} works on this machine and takes no address")
-        if name == "threads":  # which `stream` takes unless told otherwise
+            raise NmfsyncError(f"engine {name} runs on this machine and takes no address")
+        if name == "threads":  # the default of `stream`
             yield
         else:
             with joblib.parallel_config("loky", n_jobs=thread_count()):
@@ -74,8 +74,8 @@ def _dask(address: str | None) -> Iterator[None]:
         raise NmfsyncError("engine dask needs the address of a scheduler, for instance "
                            "tcp://127.0.0.1:8786")  # fmt: skip
     try:
-        # Asked before there is a client: one that failed would close itself at any later time,
-        # and wait for ever if another one is starting then.
+        # Try the address before making a client: a client that cannot connect closes itself
+        # some time later, and hangs for ever if another client is starting at that moment.
         socket.create_connection(get_address_host_port(address), TIMEOUT).close()
         client = Client(address, timeout=TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -107,28 +107,28 @@ def stream(
 ) -> Generator[T, None, None]:
     """Call a function for every task on the engine, and yield the results in order.
 
-    Tasks are taken from their iterator as they are needed, a few ahead of the
-    work, so that all of them are never in memory at once.
+    Tasks are taken from their iterator shortly before they are done, so that
+    they are never in memory all at once.
 
     Parameters
     ----------
     function : callable
-        A function of a module, which other processes can import. It must not
-        change its arguments.
+        A function on the top level of a module, so that other processes can
+        import it. It must not change its arguments.
     tasks : iterable of tuples
-        Arguments. On a cluster, what lies in a tuple or list travels with its
-        task, which another worker can therefore repeat; a bare array stays
-        with one worker, and would be lost with it.
+        Arguments. Put arrays into a tuple or list: on a cluster they are then
+        sent with the task, and if a worker is lost, another one can repeat the
+        task. A bare array is stored on one worker and lost with it.
 
     Yields
     ------
     result
-        What the function returned.
+        The return value of one call.
     """
     options = {"n_jobs": thread_count(), "prefer": "threads", "batch_size": 1}
     backend, _ = get_active_backend(prefer="threads")
-    watched = _Watched(function) if getattr(backend, "uses_threads", False) else None
-    calls = (joblib.delayed(watched or function)(*task) for task in tasks)
+    stoppable = _Stoppable(function) if getattr(backend, "uses_threads", False) else None
+    calls = (joblib.delayed(stoppable or function)(*task) for task in tasks)
     if not backend.supports_return_generator:  # Ray's
         while batch := list(islice(calls, _BATCH)):
             yield from joblib.Parallel(**options)(batch)
@@ -138,38 +138,39 @@ def stream(
         for result in results:  # noqa: UP028 - "yield from" would close them before
             yield result
     finally:
-        with warnings.catch_warnings():  # about work that nobody waits for any more
+        with warnings.catch_warnings():  # about calls whose results are not used
             warnings.simplefilter("ignore", UserWarning)
             results.close()
-        if watched:
-            watched.stop()
+        if stoppable:
+            stoppable.stop()
 
 
-class _Watched:
-    """A function that threads call, which can be stopped: then no thread is inside any more.
+class _Stoppable:
+    """A function that does nothing any more after `stop`, on whatever thread it is called.
 
-    joblib leaves its threads where they are when it is interrupted. One that is
-    still in OpenCV when Python ends would bring the program down.
+    joblib does not wait for its threads when it is interrupted. If a thread is
+    still in OpenCV when Python ends, the program crashes.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._inside, self._stopped = 0, False
+        self._running, self._stopped = 0, False
         self._changed = Condition()
 
     def __call__(self, *task: Any) -> Any:
         with self._changed:
             if self._stopped:
                 return None
-            self._inside += 1
+            self._running += 1
         try:
             return self._function(*task)
         finally:
             with self._changed:
-                self._inside -= 1
+                self._running -= 1
                 self._changed.notify_all()
 
     def stop(self) -> None:
+        """Let no new call start, and wait for those that run."""
         with self._changed:
             self._stopped = True
-            self._changed.wait_for(lambda: self._inside == 0)
+            self._changed.wait_for(lambda: self._running == 0)

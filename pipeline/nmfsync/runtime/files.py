@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and known by their hashes."""
+"""Writing files completely or not at all, and their hashes."""
 
 import hashlib
 import os
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from nmfsync.errors import NmfsyncError
 
-# What SQLite keeps beside a database.
+# Endings of the files that SQLite keeps beside a database.
 SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 def check_target(path: Path, inputs: Iterable[Path], overwrite: bool) -> None:
-    """Raise NmfsyncError if `path` is an input, or exists and may not be overwritten."""
-    if any(path.resolve() == given.resolve() for given in inputs):
-        raise NmfsyncError(f"{path}: is the input itself; name another file")
+    """Raise NmfsyncError if `path` is an input file, or exists and must not be overwritten."""
+    if any(path.resolve() == source.resolve() for source in inputs):
+        raise NmfsyncError(f"{path}: is an input file; name another file")
     if path.is_dir():
         raise NmfsyncError(f"{path}: is a folder; name a file")
     if path.exists() and not overwrite:
@@ -27,31 +27,31 @@ def check_target(path: Path, inputs: Iterable[Path], overwrite: bool) -> None:
 
 @contextmanager
 def staging(path: Path) -> Iterator[Path]:
-    """Make a folder beside `path` to prepare files in; it is gone afterwards, come what may."""
+    """Make a temporary folder beside `path`; it is removed at the end, after an error too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".", suffix=".part") as folder:
         yield Path(folder)
 
 
-def put(made: Path, path: Path) -> None:
-    """Let a finished file take the place of `path` at once."""
-    # Changes pending beside a database would be applied to the one that replaces it.
+def put(finished: Path, path: Path) -> None:
+    """Replace `path` by a finished file in one step."""
+    # SQLite would apply the pending changes of the old database to the new one.
     for ending in SIDE_FILES:
         path.with_name(path.name + ending).unlink(missing_ok=True)
-    os.replace(made, path)
+    os.replace(finished, path)
 
 
 @contextmanager
 def atomic_write(path: Path | str) -> Iterator[Path]:
-    """Write to a temporary file beside `path` that takes its place on success.
+    """Write to a temporary file beside `path` that replaces it on success.
 
-    Whatever interrupts the writing (a full disk, an error, Ctrl-C) leaves the
-    previous file as it was and no partial file behind.
+    After an interruption (a full disk, an error, Ctrl-C) the previous file is
+    unchanged and no partial file is left.
 
     Parameters
     ----------
     path : Path or str
-        The final place. Its folder is made if need be.
+        The final place. Its folder is made if it does not exist.
 
     Yields
     ------
@@ -69,7 +69,7 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        # mkstemp makes private files; outputs get the usual permissions.
+        # mkstemp makes private files; give the output the usual permissions.
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
@@ -80,6 +80,6 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

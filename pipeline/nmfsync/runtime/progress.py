@@ -1,4 +1,4 @@
-"""Progress bars: how they look, and who is to see them."""
+"""Progress bars: their look, and when they are shown."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,57 +8,58 @@ from typing import Any
 
 from tqdm import tqdm
 
-DELAY = 2.0  # seconds: work that is done by then shows no bar
+DELAY = 2.0  # seconds before a bar appears; shorter work shows none
 
 _BETWEEN = 0.3  # seconds between two updates of the screen
 
-_TICK = 1.0  # seconds after which a bar's clock goes on without an update
+_TICK = 1.0  # seconds between two updates of a bar's clock while no step is finished
 
-_wanted: ContextVar[bool] = ContextVar("wanted", default=False)
+_shown: ContextVar[bool] = ContextVar("shown", default=False)
 
 
 @contextmanager
-def showing(wanted: bool) -> Iterator[None]:
-    """Let the phases of the work inside the block show bars, or not.
+def showing(shown: bool) -> Iterator[None]:
+    """Show progress bars for the phases of the work inside the block, or not.
 
-    Without it they show none, and neither do threads that are started inside.
+    Outside of such a block no phase shows a bar. Neither do the phases of
+    threads that are started inside of it.
     """
-    token = _wanted.set(wanted)
+    token = _shown.set(shown)
     try:
         yield
     finally:
-        _wanted.reset(token)
+        _shown.reset(token)
 
 
 def bar(total: int | None, desc: str, unit: str, progress: bool = True, initial: int = 0) -> Any:
-    """Return a bar for work that the user asked for by name, if stderr is a terminal.
+    """Return a progress bar for work that the user started, if stderr is a terminal.
 
     Parameters
     ----------
     total : int or None
-        Number of steps; None if nobody knows.
+        Number of steps; None if unknown.
     desc : str
-        What is done.
+        Name of the work.
     unit : str
-        What a step is.
+        Name of a step.
     progress : bool
         False for no bar.
     initial : int
-        Steps that were done before, for instance by an earlier run.
+        Number of steps done before, for instance by an earlier run.
 
     Returns
     -------
     tqdm
-        It stays on the screen when done, unless another bar is above it.
+        It stays on the screen at the end, unless another bar is above it.
     """
-    return tqdm(initial=initial, leave=None, **_look(total, desc, unit, progress))
+    return tqdm(initial=initial, leave=None, **_options(total, desc, unit, progress))
 
 
 def phase(total: int | None, desc: str, unit: str) -> Any:
-    """Return a bar for a phase of longer work, if this is inside of `showing(True)`.
+    """Return a progress bar for a phase of longer work, inside of `showing(True)`.
 
-    It appears after `DELAY`, shows that time passes even while a step takes
-    long, and leaves nothing on the screen.
+    It appears after `DELAY`, its clock runs during a long step too, and it
+    disappears at the end.
 
     Parameters
     ----------
@@ -69,22 +70,22 @@ def phase(total: int | None, desc: str, unit: str) -> Any:
     -------
     tqdm
     """
-    return _Phase(**_look(total, desc, unit, _wanted.get()))
+    return _Phase(**_options(total, desc, unit, _shown.get()))
 
 
-def _look(total: int | None, desc: str, unit: str, wanted: bool) -> dict[str, Any]:
+def _options(total: int | None, desc: str, unit: str, shown: bool) -> dict[str, Any]:
     return {
         "total": total,
         "desc": desc,
         "unit": unit,
-        "disable": not wanted or None,  # None: unless stderr is a terminal
+        "disable": not shown or None,  # None disables the bar unless stderr is a terminal
         "mininterval": _BETWEEN,
         "bar_format": "{desc}: {unit} {n_fmt} [{elapsed}, {rate_fmt}]" if total is None else None,
     }
 
 
-class _Phase(tqdm):
-    """A bar that a thread draws again while the work itself has nothing to report."""
+class _Phase(tqdm):  # type: ignore[misc]  # tqdm has no types
+    """A bar that a thread redraws during a long step, so that its clock runs on."""
 
     def __init__(self, **options: Any) -> None:
         self._done = Event()
@@ -96,7 +97,7 @@ class _Phase(tqdm):
     def _tick(self) -> None:
         wait = DELAY
         while not self._done.wait(wait):
-            self.delay = 0  # or `close` would take the bar for one that never appeared
+            self.delay = 0  # so that `close` knows that the bar has appeared
             self.refresh()
             wait = _TICK
 

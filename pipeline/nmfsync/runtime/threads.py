@@ -1,8 +1,8 @@
 """Work on threads, with the same bits for any number of them.
 
-The linear algebra of the methods runs on one BLAS thread. What is large is cut
-here into pieces that do not depend on the number of threads, and every piece
-is computed on one: NumPy's products and the compiled kernels release the GIL.
+The linear algebra of the methods runs on one BLAS thread. Large work is cut into
+blocks here, and one thread computes each block: NumPy's products and the compiled
+kernels release the GIL. The blocks do not depend on the number of threads.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ BLOCK = 512  # rows: enough for fast products, few enough for the cache
 
 
 def thread_count() -> int:
-    """Threads to use: as many as numba would, whose limit joblib lowers in its workers."""
+    """Return the number of threads to use: numba's limit, which joblib lowers in its workers."""
     return int(numba.get_num_threads())
 
 
@@ -25,24 +25,24 @@ def map_blocks(
     work: Callable[[slice], T],
     length: int,
     block: int = BLOCK,
-    done: Callable[[slice], Any] = lambda piece: None,
+    done: Callable[[slice], Any] = lambda _piece: None,
 ) -> list[T]:
     """Call `work` for consecutive slices of range(length).
 
     Parameters
     ----------
     work : callable
-        Takes a slice. It must not write where another slice reads or writes.
+        Takes a slice. It must not write what another slice reads or writes.
     length : int
     block : int
         Length of the slices; the last one may be shorter.
     done : callable
-        Called here, not on the threads, for one slice after the other when it is done.
+        Called with each slice that is done, in order, in the thread of the caller.
 
     Returns
     -------
     list
-        What the calls returned, in the order of the slices.
+        The return values of `work`, in the order of the slices.
     """
     slices = [slice(i, min(i + block, length)) for i in range(0, length, block)]
     threads = min(thread_count(), len(slices))

@@ -1,9 +1,9 @@
 """The catalogue of data sets: from a name or a folder to a `Scene`.
 
-Every data set is described by one TOML file (`datasets/README.md` says what it
-holds). A scene called graffiti/graf lies in `<place>/graffiti/graf`, where the
-place is the folder the caller names, else $NMFSYNC_DATA, else what ships with
-the package, else the cache; what lies nowhere is downloaded into the cache.
+One TOML file describes each data set (`datasets/README.md` explains its keys).
+The scene graffiti/graf is the folder `graffiti/graf` in the first data folder that
+has it: the one that the caller names, $NMFSYNC_DATA, the data sets that ship with
+the package, or the cache. If no data folder has it, it is downloaded into the cache.
 """
 
 import dataclasses
@@ -32,7 +32,8 @@ _INSTALLED = _PACKAGE / "datasets"
 # An editable install finds the catalogue beside the source.
 CATALOGUE = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parents[1] / "datasets"
 
-RECORD = "SHA256SUMS"  # what arrived, where the catalogue knows no hashes
+# Hashes of the files of a download, where the catalogue has none.
+RECORD = "SHA256SUMS"
 
 _T = TypeVar("_T")
 
@@ -44,9 +45,9 @@ class Archive:
     Attributes
     ----------
     urls : sequence of str
-        The same file at several addresses, tried in turn.
+        Addresses of the same file, tried in this order.
     sha256 : str or None
-        Its hash in hexadecimal, if known.
+        Its hash in hexadecimal. None if unknown.
     """
 
     urls: Sequence[str]
@@ -55,16 +56,17 @@ class Archive:
 
 @dataclass(frozen=True)
 class SceneEntry:
-    """What the catalogue knows of a scene.
+    """A scene of the catalogue.
 
     Attributes
     ----------
     name : str
         Data set and scene, for instance "graffiti/graf"; also its folder.
     archives : sequence of Archive
-        All of them make up the scene. Empty for a scene that ships with the package.
+        The scene consists of the files of all of them. Empty for a scene that
+        ships with the package.
     files : mapping of str to str
-        SHA-256 of every file, by its path in the scene's folder. Empty if unknown.
+        Path of every file in the scene's folder, and its SHA-256. Empty if unknown.
     """
 
     name: str
@@ -74,19 +76,20 @@ class SceneEntry:
 
 @dataclass(frozen=True)
 class DataSet:
-    """One file of the catalogue.
+    """A data set: one file of the catalogue.
 
     Attributes
     ----------
     name, title : str
     homepage, citation, terms : str
     format : str
-        How its scenes are read: a key of `READERS`.
+        The layout of its scenes: a key of `READERS`.
     theta : float
         Pruning threshold of the paper's experiments on this data set (Sec. 5.2).
     scenes : sequence of SceneEntry
     members : sequence of str
-        Scenes of other data sets, instead of scenes, format and threshold of its own.
+        Scenes of other data sets. A data set with members has no scenes, format
+        and threshold of its own.
     """
 
     name: str
@@ -105,14 +108,14 @@ Status = Literal["ok", "missing", "differs", "unknown"]
 
 @dataclass(frozen=True)
 class FileCheck:
-    """What `verify` found out about one file.
+    """The result of `check_files` for one file.
 
     Attributes
     ----------
     path : Path
     status : str
-        "ok", "missing", "differs" (from the hash that is known), or "unknown"
-        (there, but no hash is known).
+        "ok", "missing", "differs" (its hash is not the known one) or "unknown"
+        (the file exists, but no hash is known).
     """
 
     path: Path
@@ -120,12 +123,12 @@ class FileCheck:
 
 
 def datasets() -> list[DataSet]:
-    """All data sets of the catalogue, in order of name.
+    """Read all data sets of the catalogue, in order of name.
 
     Raises
     ------
     NmfsyncError
-        If a file of the catalogue is faulty.
+        If a file of the catalogue is invalid.
     """
     return [_read_dataset(path) for path in sorted(CATALOGUE.glob("*.toml"))]
 
@@ -136,7 +139,7 @@ def dataset(name: str) -> DataSet:
     Raises
     ------
     NmfsyncError
-        If there is none of this name.
+        If there is no data set of this name.
     """
     for found in datasets():
         if found.name == name:
@@ -145,14 +148,14 @@ def dataset(name: str) -> DataSet:
 
 
 def scene_names(target: str) -> list[str]:
-    """Names of the scenes that `target` stands for, each fit for `load_scene`.
+    """Return the names of the scenes that `target` means, for `load_scene`.
 
     Parameters
     ----------
     target : str
         A data set ("graffiti"), a scene ("graffiti/graf"), or a folder of
-        images, which stands for itself. The catalogue comes first: a folder
-        that is called like a data set is written "./graffiti".
+        images, which is its own name. The catalogue comes first: write
+        "./graffiti" for a folder with the name of a data set.
 
     Raises
     ------
@@ -170,10 +173,10 @@ def scene_names(target: str) -> list[str]:
 
 
 def _entries(target: str) -> list[tuple[DataSet, SceneEntry]]:
-    """All scenes of the catalogue that the target names; none if it names none."""
-    there = datasets()
-    known = {scene.name: (found, scene) for found in there for scene in found.scenes}
-    members = next((found.members for found in there if found.name == target), ())
+    """Find the scenes of the catalogue that the target names; none if it names none."""
+    catalogue = datasets()
+    known = {scene.name: (found, scene) for found in catalogue for scene in found.scenes}
+    members = next((found.members for found in catalogue if found.name == target), ())
     for member in members:
         if member not in known:
             raise NmfsyncError(f"{CATALOGUE / target}.toml: there is no scene {member!r}")
@@ -182,15 +185,15 @@ def _entries(target: str) -> list[tuple[DataSet, SceneEntry]]:
 
 
 def _unknown(target: str) -> NmfsyncError:
-    """Return the error that says what there is instead, the closest first."""
+    """Return an error that suggests the closest name and lists the known ones."""
     known = {
         found.name: found.members or [scene.name for scene in found.scenes] for found in datasets()
     }
     close = difflib.get_close_matches(target, [*known, *itertools.chain(*known.values())], n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     family = target.partition("/")[0]
-    there = ", ".join(known.get(family, known))
-    return NmfsyncError(f"no data set, scene or folder {target!r}{hint} (there are {there})")
+    names = ", ".join(known.get(family, known))
+    return NmfsyncError(f"no data set, scene or folder {target!r}{hint} (known are {names})")
 
 
 def _read_dataset(path: Path) -> DataSet:
@@ -211,12 +214,12 @@ def _read_dataset(path: Path) -> DataSet:
             raise NmfsyncError(f"{path}: the key {key!r} is missing")
     if found.format not in READERS:
         known = ", ".join(READERS)
-        raise NmfsyncError(f"{path}: format {found.format!r} is unknown (there are {known})")
+        raise NmfsyncError(f"{path}: format {found.format!r} is unknown (known are {known})")
     return found
 
 
 def _build(kind: Callable[..., _T], table: dict[str, Any], path: Path) -> _T:
-    """Make a dataclass from a table with exactly its keys."""
+    """Make a dataclass from a table, whose keys must be those of the dataclass."""
     fields = dataclasses.fields(kind)  # type: ignore[arg-type]
     for key in table:
         if key not in {f.name for f in fields}:
@@ -229,24 +232,24 @@ def _build(kind: Callable[..., _T], table: dict[str, Any], path: Path) -> _T:
 
 
 def cache_folder() -> Path:
-    """Where downloads go: the user's cache folder for this program."""
+    """Return the folder for downloads: the user's cache folder for this program."""
     return Path(pooch.os_cache("nmfsync"))
 
 
-def _places(data: Path | str | None) -> list[Path]:
-    """Folders that may hold data sets, in the order in which they are looked at."""
+def _data_folders(data: Path | str | None) -> list[Path]:
+    """List the folders that may contain data sets, in the order in which they are searched."""
     named = [data, os.environ.get("NMFSYNC_DATA")]
-    return [*(Path(place) for place in named if place), CATALOGUE, cache_folder()]
+    return [*(Path(folder) for folder in named if folder), CATALOGUE, cache_folder()]
 
 
-def _find(scene: SceneEntry, places: Iterable[Path]) -> Path | None:
-    """Find the first folder that holds every file of the scene."""
-    folders = (place / scene.name for place in places)
-    return next((folder for folder in folders if _lack(scene, folder) is None), None)
+def _find(scene: SceneEntry, data_folders: Iterable[Path]) -> Path | None:
+    """Find the first folder that has every file of the scene."""
+    folders = (folder / scene.name for folder in data_folders)
+    return next((folder for folder in folders if _what_is_missing(scene, folder) is None), None)
 
 
-def _lack(scene: SceneEntry, folder: Path) -> str | None:
-    """Say what is not there, by names alone: hashing all data before every run takes long."""
+def _what_is_missing(scene: SceneEntry, folder: Path) -> str | None:
+    """Say what is missing, by names alone: hashing all data before every run takes long."""
     if not folder.is_dir():
         return "no such folder"
     missing = [name for name in scene.files if not (folder / name).is_file()]
@@ -261,16 +264,17 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     Parameters
     ----------
     name : str
-        "graffiti/graf", or a folder. Of a folder, its own images are taken; if
-        it has none, those in its subfolder `images`; if there are none either,
-        those in all subfolders. Dot-files and files that are no images are
-        left out, names are sorted naturally (img2 before img10). A folder with
-        homographies in the Oxford (img1.ppm, H1to2p) or HPatches (1.ppm,
-        H_1_2) layout, or with cameras in the EPFL (0000.jpg, 0000.jpg.camera)
-        or Middlebury (dino_par.txt) layout, is read with them.
+        "graffiti/graf", or a folder. The images are those of the folder
+        itself; if it has none, those of its subfolder `images`; if that has
+        none either, those of all subfolders. Dot-files and other files are
+        skipped, and names are sorted naturally (img2 before img10).
+        Homographies in the Oxford (img1.ppm, H1to2p) or HPatches (1.ppm,
+        H_1_2) layout are read too, and so are cameras in the EPFL (0000.jpg,
+        0000.jpg.camera) or Middlebury (dino_par.txt) layout.
     data : Path or str, optional
-        Folder that holds data sets, looked at first. What is neither there
-        nor in $NMFSYNC_DATA nor in the cache is downloaded into the cache.
+        A folder of data sets that is searched first. If a scene is neither
+        there nor in $NMFSYNC_DATA nor in the cache, it is downloaded into the
+        cache.
 
     Returns
     -------
@@ -281,12 +285,12 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     ------
     NmfsyncError
         If the name is unknown, the download fails, fewer than two images can
-        be read, or the ground truth or the cameras are faulty.
+        be read, or the ground truth or the cameras are invalid.
 
     Warns
     -----
     NmfsyncWarning
-        If files of a folder look like images but cannot be read.
+        If some files of a folder have the name of an image but cannot be read.
     """
     name = str(name)
     names = scene_names(name)
@@ -296,17 +300,16 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     if not entries:
         return read_folder(Path(name))
     source, scene = entries[0]
-    places = _places(data)
-    folder = _find(scene, places) or _fetch_scene(scene, cache_folder(), places)
+    data_folders = _data_folders(data)
+    folder = _find(scene, data_folders) or _fetch_scene(scene, cache_folder(), data_folders)
     return READERS[source.format](scene.name, folder)
 
 
 def fetch(name: str, data: Path | str | None = None) -> list[Path]:
-    """Download what is not there yet.
+    """Download the scenes that are missing.
 
-    Every scene appears whole and verified, or not at all; those that are
-    there already are not downloaded again. Several processes may fetch the
-    same scene at once.
+    Every scene appears complete and checked, or not at all. Scenes that exist
+    are not downloaded again. Several processes may fetch the same scene at once.
 
     Parameters
     ----------
@@ -324,27 +327,27 @@ def fetch(name: str, data: Path | str | None = None) -> list[Path]:
     Raises
     ------
     NmfsyncError
-        If the name is unknown, or a download fails: the message lists what
-        happened at every address, and how to do it by hand.
+        If the name is unknown, or a download fails. The message lists the
+        fault at every address and says how to install the files by hand.
 
     Warns
     -----
     NmfsyncWarning
-        If nothing is known against which the download could be checked.
+        If no hashes are known to check the download with.
     """
     home = Path(data) if data else cache_folder()
-    places = [home] if data else _places(None)
+    data_folders = [home] if data else _data_folders(None)
     folders = []
     for _, scene in _entries(name) or _not_in_catalogue(name):
-        folder = _find(scene, places)
-        if folder is None or not _is_sound(_check_files(_known_hashes(scene, folder), folder)):
-            folder = _fetch_scene(scene, home, places)
+        folder = _find(scene, data_folders)
+        if folder is None or not _is_sound(_statuses(_known_hashes(scene, folder), folder)):
+            folder = _fetch_scene(scene, home, data_folders)
         folders.append(folder)
     return folders
 
 
-def verify(name: str, data: Path | str | None = None) -> list[FileCheck]:
-    """Compare the files that `load_scene` would read with the hashes that are known.
+def check_files(name: str, data: Path | str | None = None) -> list[FileCheck]:
+    """Compare the files that `load_scene` reads with their known hashes.
 
     Parameters
     ----------
@@ -356,7 +359,7 @@ def verify(name: str, data: Path | str | None = None) -> list[FileCheck]:
     Returns
     -------
     list of FileCheck
-        Every file that is known or there; the data are sound if none is
+        Every file that is known or exists. The data are sound if no status is
         "missing" or "differs".
 
     Raises
@@ -366,10 +369,10 @@ def verify(name: str, data: Path | str | None = None) -> list[FileCheck]:
     """
     checks = []
     for _, scene in _entries(name) or _not_in_catalogue(name):
-        places = _places(data)
-        partial = next((p / scene.name for p in places if (p / scene.name).is_dir()), None)
-        folder = _find(scene, places) or partial or places[-1] / scene.name
-        statuses = _check_files(_known_hashes(scene, folder), folder)
+        folders = _data_folders(data)
+        partial = next((f / scene.name for f in folders if (f / scene.name).is_dir()), None)
+        folder = _find(scene, folders) or partial or folders[-1] / scene.name
+        statuses = _statuses(_known_hashes(scene, folder), folder)
         if not statuses:
             statuses = {".": "missing"}
         checks += [FileCheck(folder / file, status) for file, status in statuses.items()]
@@ -378,12 +381,12 @@ def verify(name: str, data: Path | str | None = None) -> list[FileCheck]:
 
 def _not_in_catalogue(name: str) -> list[tuple[DataSet, SceneEntry]]:
     if Path(name).exists():
-        raise NmfsyncError(f"{name}: is not in the catalogue, so there is nothing to compare with")
+        raise NmfsyncError(f"{name}: is not in the catalogue, so no hashes are known")
     raise _unknown(name)
 
 
 def _known_hashes(scene: SceneEntry, folder: Path) -> Mapping[str, str]:
-    """Hashes of the catalogue, else those recorded when the files arrived."""
+    """Return the hashes of the catalogue, or those recorded at the download."""
     record = folder / RECORD
     if scene.files or not record.is_file():
         return scene.files
@@ -391,12 +394,12 @@ def _known_hashes(scene: SceneEntry, folder: Path) -> Mapping[str, str]:
     return {name: sha256 for sha256, name in lines}
 
 
-def _check_files(hashes: Mapping[str, str], folder: Path) -> dict[str, Status]:
-    """Status of every file that is known or there, by its path in the folder."""
-    there = [path.relative_to(folder).as_posix() for path in files_below(folder)]
+def _statuses(hashes: Mapping[str, str], folder: Path) -> dict[str, Status]:
+    """Check every file that is known or exists: its path in the folder, and its status."""
+    existing = [path.relative_to(folder).as_posix() for path in files_below(folder)]
     statuses: dict[str, Status] = {}
-    for name in [*hashes, *(name for name in there if name not in hashes and name != RECORD)]:
-        if name not in there:
+    for name in [*hashes, *(name for name in existing if name not in hashes and name != RECORD)]:
+        if name not in existing:
             statuses[name] = "missing"
         elif name not in hashes:
             statuses[name] = "unknown"
@@ -409,8 +412,8 @@ def _is_sound(statuses: Mapping[str, Status]) -> bool:
     return bool(statuses) and not {"missing", "differs"} & set(statuses.values())
 
 
-def _fetch_scene(scene: SceneEntry, home: Path, places: Iterable[Path]) -> Path:
-    """Download a scene into a folder beside its place, check it, and move it there."""
+def _fetch_scene(scene: SceneEntry, home: Path, data_folders: Iterable[Path]) -> Path:
+    """Download a scene into a temporary folder, check it, and move it to its place in `home`."""
     target = home / scene.name
     if not scene.archives:
         raise NmfsyncError(f"{scene.name}: ships with nmfsync but is incomplete; reinstall nmfsync")
@@ -421,7 +424,7 @@ def _fetch_scene(scene: SceneEntry, home: Path, places: Iterable[Path]) -> Path:
             new.mkdir()
             failures = _fetch_archives(scene, Path(work), new)
             if failures:
-                raise _fetch_error(scene, failures, target, places)
+                raise _fetch_error(scene, failures, target, data_folders)
             if not scene.files:
                 _record(scene, new)
             _put(new, target)
@@ -431,14 +434,14 @@ def _fetch_scene(scene: SceneEntry, home: Path, places: Iterable[Path]) -> Path:
 
 
 def _fetch_archives(scene: SceneEntry, work: Path, new: Path) -> list[str]:
-    """Unpack every archive of the scene into `new`; return what went wrong, if anything."""
+    """Unpack every archive of the scene into `new`; return the faults, if there are any."""
     for number, archive in enumerate(scene.archives):
         failures = []
         for mirror, url in enumerate(archive.urls):
             folder = work / f"{number}-{mirror}"
             try:
                 content = _fetch_archive(url, archive.sha256, folder)
-                _refuse_differing(scene, content)
+                _check_content(scene, content)
             except (NmfsyncError, OSError) as error:
                 failures.append(f"{url}: {error}")
             else:
@@ -446,20 +449,20 @@ def _fetch_archives(scene: SceneEntry, work: Path, new: Path) -> list[str]:
                 break
         else:
             return failures
-    statuses = _check_files(scene.files, new)
+    statuses = _statuses(scene.files, new)
     missing = [name for name, status in statuses.items() if status == "missing"]
     urls = " ".join(archive.urls[0] for archive in scene.archives)
-    return [f"{urls}: unpacked, but {name} is not in it" for name in missing]
+    return [f"{urls}: the archive does not contain {name}" for name in missing]
 
 
 def _fetch_archive(url: str, sha256: str | None, folder: Path) -> Path:
-    """Download and unpack into `folder`; return the folder inside it that holds the files."""
+    """Download and unpack into `folder`; return the folder inside it that contains the files."""
     folder.mkdir()
     archive = folder.with_suffix(".archive")
     download(url, archive)
     found = sha256_of(archive)
     if sha256 and found != sha256:
-        raise NmfsyncError(f"{describe(archive)}; wanted SHA-256 {sha256}")
+        raise NmfsyncError(f"{describe(archive)}; expected SHA-256 {sha256}")
     unpack(archive, folder)
     archive.unlink()
     while len(entries := visible(folder)) == 1 and entries[0].is_dir():
@@ -467,31 +470,32 @@ def _fetch_archive(url: str, sha256: str | None, folder: Path) -> Path:
     return folder
 
 
-def _refuse_differing(scene: SceneEntry, content: Path) -> None:
-    for name, status in _check_files(scene.files, content).items():
+def _check_content(scene: SceneEntry, content: Path) -> None:
+    """Raise NmfsyncError if a file differs from its known hash."""
+    for name, status in _statuses(scene.files, content).items():
         if status == "differs":
             found = sha256_of(content / name)
-            raise NmfsyncError(f"{name} has SHA-256 {found}, wanted {scene.files[name]}")
+            raise NmfsyncError(f"{name} has SHA-256 {found}, expected {scene.files[name]}")
 
 
 def _fetch_error(
-    scene: SceneEntry, failures: Sequence[str], target: Path, places: Iterable[Path]
+    scene: SceneEntry, failures: Sequence[str], target: Path, data_folders: Iterable[Path]
 ) -> NmfsyncError:
-    looked = [place / scene.name for place in places]
+    searched = [folder / scene.name for folder in data_folders]
     files = ", ".join(PurePosixPath(archive.urls[0]).name for archive in scene.archives)
     lines = [
         f"{scene.name} could not be downloaded:",
         *(f"  {failure};" for failure in failures),
-        "it was looked for in "
-        + ", ".join(f"{folder} ({_lack(scene, folder) or 'damaged'})" for folder in looked)
+        "searched "
+        + ", ".join(f"{f} ({_what_is_missing(scene, f) or 'damaged'})" for f in searched)
         + ";",
-        f"to put it in by hand, unpack {files} into {target}",
+        f"to install it by hand, unpack {files} into {target}",
     ]
     return NmfsyncError("\n".join(lines))
 
 
 def _record(scene: SceneEntry, folder: Path) -> None:
-    """Write down the hashes of what arrived, so that `verify` notices later changes."""
+    """Record the hashes of the downloaded files, so that `check_files` notices later changes."""
     lines = [
         f"{sha256_of(path)}  {path.relative_to(folder).as_posix()}\n"
         for path in files_below(folder)
@@ -501,18 +505,18 @@ def _record(scene: SceneEntry, folder: Path) -> None:
     if not all(archive.sha256 for archive in scene.archives):
         warnings.warn(
             f"{scene.name}: no hashes are known to check the download with; "
-            f"those of the files that arrived are in {RECORD} beside them",
+            f"the hashes of the downloaded files are in {RECORD} beside them",
             NmfsyncWarning,
             stacklevel=4,
         )
 
 
 def _put(new: Path, target: Path) -> None:
-    """Move a finished folder to its place, at once if nothing is there yet."""
+    """Move a finished folder to its place, in one step if the place is free."""
     try:
         new.rename(target)
     except OSError:
-        # A damaged copy, or another process was faster: replace file by file.
+        # There is a damaged copy, or another process was faster: replace file by file.
         _move_files(new, target)
 
 

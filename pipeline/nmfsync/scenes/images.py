@@ -1,14 +1,20 @@
 """Reading image files.
 
-Pixels come back as they are stored. In particular the EXIF orientation is
-ignored everywhere, so that positions, image sizes and camera calibrations all
-speak of the same, stored, pixels (COLMAP does likewise).
+Pixels come back as they are stored. The EXIF orientation is ignored everywhere,
+as in COLMAP: positions, image sizes and camera calibrations all refer to the
+stored pixels.
+
+Three libraries decode. OpenCV reads most files. Pillow notices a file that is cut
+off, of which OpenCV returns half a picture, and converts CMYK. tifffile, the TIFF
+reader of scikit-image, reads TIFF files, many of which the other two refuse or misread.
 """
 
+import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -16,17 +22,24 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.types.arrays import AnyArray
 
 IMAGE_SUFFIXES: frozenset[str] = frozenset(
     {".bmp", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp"}
 )
 
-# Pillow warns about large images; a large photograph is no attack. Its hard
+# Pillow warns about large images; a large photograph is not an attack. Its hard
 # limit, at twice the size it warns about, stays: it raises an error.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
-# Where Pillow warns of a damaged file, an error of ours says so.
+# A damaged file raises an error here, so the warnings of the decoders are not needed.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+logging.getLogger("tifffile").addHandler(logging.NullHandler())
+
+_TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # TIFF and BigTIFF, in both byte orders
+
+# Compressions without loss that tifffile decodes without another package.
+_DECOMPRESSED = ("NONE", "ADOBE_DEFLATE", "DEFLATE", "LZMA", "PACKBITS")
 
 
 def read_image(path: Path | str) -> NDArray[np.uint8]:
@@ -34,15 +47,18 @@ def read_image(path: Path | str) -> NDArray[np.uint8]:
 
     Values of more than 8 bits (16 bits, 32 bits, floating point) are mapped
     linearly so that the smallest value in the image becomes 0 and the largest
-    255: whatever part of the range a camera uses, all of it is kept. NaN and
-    infinite values become 0. Grey is repeated in all three channels, CMYK and
-    palettes are converted, 1 bit becomes 0 and 255, and alpha is dropped: the
-    colours are those stored, as if every pixel were opaque.
+    255: the image keeps its contrast whatever part of the range the camera
+    uses. NaN and infinite values become 0. Grey is repeated in all three
+    channels, CMYK and palettes are converted, 1 bit becomes 0 and 255. Alpha is
+    dropped: the colours are those stored, as if every pixel were opaque. Of
+    more than four channels the first three are red, green and blue. Of a file
+    with several pages the first is read.
 
     Parameters
     ----------
     path : Path or str
-        Any file of a kind in `IMAGE_SUFFIXES`; what is inside decides, not the name.
+        Any file of a kind in `IMAGE_SUFFIXES`. The content decides how it is
+        read, not the name.
 
     Returns
     -------
@@ -95,30 +111,36 @@ def image_size(path: Path | str) -> tuple[int, int]:
     ------
     NmfsyncError
         If the file is missing or is not an image. A file that is cut off
-        after its header goes unnoticed here; `read_image` notices.
+        after its header raises no error here, but it does in `read_image`.
     """
-    with _opened(Path(path)) as image:
-        return image.size
+    path = Path(path)
+    with _file_errors(path):
+        if _is_tiff(path):
+            with _first_page(path) as page:
+                return int(page.imagewidth), int(page.imagelength)
+        with Image.open(path) as image:
+            return image.size
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
-    """Open with Pillow; whatever goes wrong in the block is a fault of the file."""
+def _file_errors(path: Path) -> Iterator[None]:
+    """Raise whatever goes wrong in the block as one line about the file."""
     if path.is_dir():
         raise NmfsyncError(f"{path}: is a folder, not an image")
     try:
-        with Image.open(path) as image:
-            yield image
+        yield
+    except NmfsyncError:
+        raise
     except FileNotFoundError:
         raise NmfsyncError(f"{path}: no such file") from None
     except PermissionError:
-        raise NmfsyncError(f"{path}: may not be read; check its permissions") from None
+        raise NmfsyncError(f"{path}: cannot be read; check its permissions") from None
     except UnidentifiedImageError:
         empty = path.stat().st_size == 0
         fault = "is empty" if empty else "is not an image of a known kind"
         raise NmfsyncError(f"{path}: {fault}; replace or remove the file") from None
     except Image.DecompressionBombError:
-        limit = 2 * (Image.MAX_IMAGE_PIXELS or 0) // 10**6
+        limit = _largest_image() // 10**6
         raise NmfsyncError(
             f"{path}: has more than {limit} million pixels; reduce the image first"
         ) from None
@@ -129,32 +151,103 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         ) from None
 
 
-def _decode(path: Path) -> NDArray[np.uint8]:
-    """Pixels as (h, w) grey or (h, w, 3) BGR.
+def _largest_image() -> int:
+    """Return the number of pixels above which Pillow refuses an image."""
+    return 2 * (Image.MAX_IMAGE_PIXELS or 0)
 
-    OpenCV keeps 16 bits and floating point, which Pillow does not in colour;
-    but it returns half a picture without a word where Pillow finds the file cut off.
-    """
-    with _opened(path) as image:
-        image.load()
-        if image.mode == "CMYK":
-            return _colour(np.asarray(image.convert("RGB")), cv2.COLOR_RGB2BGR)
-        # Bytes, not the name: OpenCV cannot open names outside ASCII on every system.
-        pixels = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+
+def _decode(path: Path) -> NDArray[np.uint8]:
+    """Pixels as (h, w) grey or (h, w, 3) BGR."""
+    with _file_errors(path):
+        pixels = _decode_tiff(path) if _is_tiff(path) else None
         if pixels is None:
-            raise ValueError("OpenCV cannot decode it")
-    if pixels.ndim == 3 and pixels.shape[2] != 3:
-        pixels = pixels[:, :, :3] if pixels.shape[2] == 4 else pixels[:, :, 0]
+            pixels = _decode_with_opencv(path)
     return _to_8_bit(np.ascontiguousarray(pixels))
 
 
-def _colour(pixels: NDArray, code: int) -> NDArray[np.uint8]:
+def _decode_with_opencv(path: Path) -> AnyArray:
+    """Pixels of any type, as (h, w) grey or (h, w, 3) BGR.
+
+    OpenCV keeps 16 bits and floating point, which Pillow does not in colour;
+    but of a file that is cut off it returns half a picture without an error.
+    """
+    with Image.open(path) as image:
+        image.load()
+        if image.mode == "CMYK":
+            return _colour(np.asarray(image.convert("RGB")), cv2.COLOR_RGB2BGR)
+        pixels = _imdecode(path)
+        if image.format == "TIFF" and image.mode == "RGBA" and pixels.dtype == np.uint8:
+            # OpenCV has multiplied these colours with their alpha.
+            pixels = np.asarray(image)[:, :, 2::-1]
+    if pixels.ndim == 3 and pixels.shape[2] != 3:
+        pixels = pixels[:, :, :3] if pixels.shape[2] == 4 else pixels[:, :, 0]
+    return pixels
+
+
+def _imdecode(path: Path) -> AnyArray:
+    # Bytes, not the name: OpenCV cannot open names outside ASCII on every system.
+    pixels = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+    if pixels is None:
+        raise ValueError("OpenCV cannot decode it")
+    return np.asarray(pixels)
+
+
+def _is_tiff(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) in _TIFF_MAGIC
+
+
+@contextmanager
+def _first_page(path: Path) -> Iterator[Any]:
+    """Open the first page of a TIFF file with tifffile."""
+    import tifffile  # most images are not TIFF files
+
+    with tifffile.TiffFile(path) as file:
+        page = file.pages.first
+        if page.imagewidth * page.imagelength > _largest_image():
+            raise Image.DecompressionBombError
+        yield page
+
+
+def _decode_tiff(path: Path) -> AnyArray | None:
+    """Pixels of any type, as (h, w) grey or (h, w, 3) BGR; None if they need a conversion.
+
+    OpenCV and Pillow refuse five channels and most numbers of more than 16
+    bits, and OpenCV mixes up channels of 16 bits that are stored one after the
+    other. They are left palettes, CMYK, 1 bit, and what tifffile cannot decompress.
+    """
+    with _first_page(path) as page:
+        channels, bits = page.samplesperpixel, page.bitspersample
+        compression = page.compression.name
+        if getattr(page.photometric, "name", "") not in ("MINISBLACK", "RGB") or bits < 8:
+            return None
+        if compression not in _DECOMPRESSED or page.predictor not in (1, 2):
+            interleaved = page.planarconfig == 1
+            if channels == 1 or (bits == 8 and channels <= 4):
+                return None
+            if channels in (3, 4) and interleaved:
+                # Pillow refuses more than 16 bits; of compressed TIFF files OpenCV
+                # notices damage itself.
+                return _imdecode(path)[:, :, :3]
+            raise NmfsyncError(
+                f"{path}: cannot read {channels} channels of {bits} bits with {compression} "
+                "compression; save the image without compression"
+            )
+        # Separate planes, slices of a volume, rows, columns, interleaved channels.
+        planes = page.asarray(maxworkers=1).reshape(page.shaped)[:, 0]
+    pixels = np.moveaxis(planes[..., 0], 0, -1) if len(planes) > 1 else planes[0]
+    return np.asarray(pixels[:, :, 2::-1] if channels >= 3 else pixels[:, :, 0])
+
+
+def _colour(pixels: NDArray[np.uint8], code: int) -> NDArray[np.uint8]:
     return np.asarray(cv2.cvtColor(pixels, code), dtype=np.uint8)
 
 
-def _to_8_bit(pixels: NDArray) -> NDArray[np.uint8]:
+def _to_8_bit(pixels: AnyArray) -> NDArray[np.uint8]:
     if pixels.dtype == np.uint8:
         return pixels
+    from skimage.exposure import rescale_intensity  # most images have 8 bits
+
     values = pixels.astype(np.result_type(pixels, np.float32))
     finite = np.isfinite(values)
     low = values.min(where=finite, initial=np.inf)
@@ -162,11 +255,12 @@ def _to_8_bit(pixels: NDArray) -> NDArray[np.uint8]:
     if not low < high:
         return np.zeros(pixels.shape, np.uint8)
     values[~finite] = low
-    return np.rint((values - low) * (255.0 / (high - low))).astype(np.uint8)
+    stretched = rescale_intensity(values, in_range=(low, high), out_range=(0.0, 255.0))
+    return np.asarray(np.rint(stretched).astype(np.uint8))
 
 
 class Images(Sequence[NDArray[np.uint8]]):
-    """The images of a scene, read from disk when they are asked for: (h, w, 3) uint8 RGB."""
+    """The images of a scene as (h, w, 3) uint8 RGB arrays, each read from disk when it is used."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = tuple(paths)

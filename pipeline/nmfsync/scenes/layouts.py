@@ -1,9 +1,10 @@
 """Layouts of scene folders: from the files of a scene to a `Scene`.
 
-One reader for every layout. Positions are pixels everywhere, with the centre of
-the top-left pixel at (0, 0). Cameras come in two conventions that are each
-other's inverse: EPFL files hold the rotation from camera to world and the
-camera's centre, Middlebury files the rotation and translation from world to camera.
+Every layout has one reader. Positions are pixels everywhere, with the centre of
+the top-left pixel at (0, 0). Camera files follow two conventions, each the
+inverse of the other: an EPFL file contains the rotation from camera to world and
+the camera's centre, a Middlebury file the rotation and translation from world to
+camera.
 """
 
 import re
@@ -20,20 +21,21 @@ from nmfsync.types.arrays import FloatArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.truth import Homographies
 
-# How far R Rᵀ may be from the identity: files round to three digits at worst.
+# Largest difference between R Rᵀ and the identity: some files round to three digits.
 ROTATION_TOLERANCE = 5e-3
 
 
 def read_folder(folder: Path) -> Scene:
-    """Read a folder of images, with homographies or cameras if it holds any.
+    """Read a folder of images, with homographies or cameras if it contains any.
 
     Parameters
     ----------
     folder : Path
-        Its own images are taken; if it has none, those in its subfolder
-        `images`; if there are none either, those in all subfolders. Files
-        H1to2p or H_1_2 are read as by `read_homographies`, NNNN.jpg.camera as
-        by `read_epfl`, and X_par.txt as by `read_middlebury`.
+        The images are those of the folder itself; if it has none, those of
+        its subfolder `images`; if that has none either, those of all
+        subfolders. A folder with H1to2p or H_1_2 is read by
+        `read_homographies`, one with NNNN.jpg.camera by `read_epfl`, and one
+        with X_par.txt by `read_middlebury`.
 
     Returns
     -------
@@ -43,15 +45,15 @@ def read_folder(folder: Path) -> Scene:
     Raises
     ------
     NmfsyncError
-        If fewer than two images can be read, or homographies or cameras are faulty.
+        If fewer than two images can be read, or homographies or cameras are invalid.
 
     Warns
     -----
     NmfsyncWarning
-        If files look like images but cannot be read.
+        If some files have the name of an image but cannot be read.
     """
     name = f"images/{folder.resolve().name}"
-    for pattern, reader in _TELLTALES.items():
+    for pattern, reader in _READER_OF_FILE.items():
         if any(re.fullmatch(pattern, path.name) for path in files_in(folder)):
             return reader(name, folder)
     readable, faults = [], []
@@ -67,7 +69,7 @@ def read_folder(folder: Path) -> Scene:
         raise NmfsyncError(f"{folder}: {count} found{fault}; at least two are needed")
     if faults:
         more = f" and {len(faults) - 1} more files" if faults[1:] else ""
-        warnings.warn(f"left out: {faults[0]}{more}", NmfsyncWarning, stacklevel=3)
+        warnings.warn(f"skipped {faults[0]}{more}", NmfsyncWarning, stacklevel=3)
     return Scene(name, tuple(readable))
 
 
@@ -94,12 +96,12 @@ def read_homographies(name: str, folder: Path) -> Scene:
     Returns
     -------
     Scene
-        Its truth are `Homographies`.
+        Its ground truth is a `Homographies`.
 
     Raises
     ------
     NmfsyncError
-        If an image or a homography is missing or faulty.
+        If an image or a homography is missing or invalid.
     """
     paths = _numbered_images(folder)
     maps = [np.eye(3)]
@@ -118,10 +120,12 @@ def _numbered_images(folder: Path) -> tuple[Path, ...]:
             other = numbered.setdefault(int(match[1]), path)
             if other != path:
                 raise NmfsyncError(
-                    f"{folder}: {other.name} and {path.name} have one number; remove one of them"
+                    f"{folder}: {other.name} and {path.name} have the same number; remove one"
                 )
     if len(numbered) < 2:
-        raise NmfsyncError(f"{folder}: needs at least two images, img1.ppm and img2.ppm or so")
+        raise NmfsyncError(
+            f"{folder}: at least two images are needed, for instance img1.ppm and img2.ppm"
+        )
     for number in range(1, len(numbered) + 1):
         if number not in numbered:
             raise NmfsyncError(f"{folder}: image {number} of {max(numbered)} is missing")
@@ -129,27 +133,27 @@ def _numbered_images(folder: Path) -> tuple[Path, ...]:
 
 
 def _read_homography(path: Path) -> FloatArray:
-    """Nine numbers, however they are broken into lines, scaled to H[2, 2] = 1."""
+    """Read nine numbers, on any number of lines, and scale them to H[2, 2] = 1."""
     if not path.exists():
-        raise NmfsyncError(f"{path}: no such file, but its image is there")
+        raise NmfsyncError(f"{path}: no such file, but its image exists")
     H = _numbers(_read_text(path), str(path))
     if H.size != 9:
-        raise NmfsyncError(f"{path}: a homography has 9 numbers, this file has {H.size}")
+        raise NmfsyncError(f"{path}: a homography must have 9 numbers, got {H.size}")
     H = H.reshape(3, 3)
     try:
         Homographies(H[None], np.ones((1, 2), dtype=np.int64))
     except NmfsyncError:
-        raise NmfsyncError(f"{path}: the homography is singular or not finite") from None
+        raise NmfsyncError(f"{path}: the homography must be finite and invertible") from None
     return H / H[2, 2] if H[2, 2] else H
 
 
 def read_epfl(name: str, folder: Path) -> Scene:
     """Read a scene in the EPFL layout (Strecha et al., CVPR 2008): NNNN.png, NNNN.png.camera.
 
-    A camera file holds 26 numbers: K (9), radial distortion k1, k2, k3, the
+    A camera file contains 26 numbers: K (9), radial distortion k1, k2, k3, the
     rotation from camera to world (9), the camera's centre (3), and the width
-    and height of the image it was calibrated for. An image of another size gets
-    its intrinsics scaled. The camera file may be named after another kind of
+    and height of the image that was calibrated. If the image has another size,
+    the intrinsics are scaled. The camera file may be named after another kind of
     image (0000.jpg with 0000.png.camera).
 
     Parameters
@@ -161,7 +165,7 @@ def read_epfl(name: str, folder: Path) -> Scene:
     Returns
     -------
     Scene
-        With cameras; without truth and bounds.
+        With cameras, without truth and bounds.
 
     Raises
     ------
@@ -189,13 +193,15 @@ def _read_epfl_camera(path: Path, image: Path) -> Camera:
     numbers = _numbers(_read_text(path), str(path))
     if numbers.size != 26:
         raise NmfsyncError(
-            f"{path}: a camera has 26 numbers (K, distortion, R, centre, width and height), "
-            f"this file has {numbers.size}"
+            f"{path}: a camera must have 26 numbers (K, distortion, R, centre, width and "
+            f"height), got {numbers.size}"
         )
     K, (k1, k2, k3), R, centre, size = np.split(numbers, [9, 12, 21, 24])
     width, height = (int(number) for number in np.nan_to_num(size))
     if width < 1 or height < 1:
-        raise NmfsyncError(f"{path}: the image size {width} × {height} at its end is impossible")
+        raise NmfsyncError(
+            f"{path}: the image size at the end must be positive, got {width} × {height}"
+        )
     R = R.reshape(3, 3).T
     camera = Camera(K.reshape(3, 3), R, -R @ centre, (width, height), (k1, k2, 0.0, 0.0, k3))
     _check_camera(camera, str(path))
@@ -203,7 +209,7 @@ def _read_epfl_camera(path: Path, image: Path) -> Camera:
     if abs(actual[0] * height / (actual[1] * width) - 1) > 0.01:
         raise NmfsyncError(
             f"{path}: is for an image of {width} × {height} pixels, but {image.name} has "
-            f"{actual[0]} × {actual[1]}: it must not be rotated or cropped"
+            f"{actual[0]} × {actual[1]}; a calibrated image must not be rotated or cropped"
         )
     return camera.scaled_to(actual)
 
@@ -211,10 +217,10 @@ def _read_epfl_camera(path: Path, image: Path) -> Camera:
 def read_middlebury(name: str, folder: Path) -> Scene:
     """Read a scene in the Middlebury multi-view layout (Seitz et al., CVPR 2006).
 
-    The first line of X_par.txt is the number of images, and every other line
-    has an image's file name and 21 numbers: K (9), the rotation (9) and the
-    translation (3) from world to camera. The bounding box is taken from
-    README.txt, if that is there.
+    The first line of X_par.txt is the number of images. Every other line is an
+    image's file name and 21 numbers: K (9), the rotation (9) and the translation
+    (3) from world to camera. The bounding box comes from README.txt, if that
+    file exists.
 
     Parameters
     ----------
@@ -225,8 +231,8 @@ def read_middlebury(name: str, folder: Path) -> Scene:
     Returns
     -------
     Scene
-        With cameras, and bounds if they are known; without truth. Images are
-        in the order of X_par.txt.
+        With cameras, without truth; with bounds if README.txt gives them.
+        Images are in the order of X_par.txt.
 
     Raises
     ------
@@ -236,17 +242,17 @@ def read_middlebury(name: str, folder: Path) -> Scene:
     files = [path for path in files_in(folder) if path.name.endswith("_par.txt")]
     if len(files) != 1:
         found = " and ".join(path.name for path in files) or "none"
-        raise NmfsyncError(f"{folder}: needs one camera file, <name>_par.txt; found {found}")
+        raise NmfsyncError(f"{folder}: one camera file <name>_par.txt is needed, found {found}")
     rows = _read_par_rows(files[0])
     images = {path.name: path for path in _images_with_cameras(folder)}
     count = f"{folder}: {len(images)} images but {len(rows)} cameras in {files[0].name}"
-    for listed in rows:
-        if listed not in images:
-            raise NmfsyncError(f"{count}; the image {listed} is missing")
-    for there in images:
-        if there not in rows:
-            raise NmfsyncError(f"{count}; there is none for {there}")
-    paths = _at_least_two([images[listed] for listed in rows], folder)
+    for image in rows:
+        if image not in images:
+            raise NmfsyncError(f"{count}; the image {image} is missing")
+    for image in images:
+        if image not in rows:
+            raise NmfsyncError(f"{count}; {image} has no camera")
+    paths = _at_least_two([images[image] for image in rows], folder)
     cameras = []
     for path, (numbers, place) in zip(paths, rows.values(), strict=True):
         K, R, t = np.split(numbers, [9, 18])
@@ -256,7 +262,7 @@ def read_middlebury(name: str, folder: Path) -> Scene:
 
 
 def _read_par_rows(path: Path) -> dict[str, tuple[FloatArray, str]]:
-    """For every image its 21 numbers, and where they stand."""
+    """Read the 21 numbers of every image, and the file and line that they are in."""
     lines = [
         (words, f"{path}, line {number}")
         for number, line in enumerate(_read_text(path).splitlines(), start=1)
@@ -269,14 +275,16 @@ def _read_par_rows(path: Path) -> dict[str, tuple[FloatArray, str]]:
         numbers = _numbers(" ".join(words), place)
         if numbers.size != 21:
             raise NmfsyncError(
-                f"{place}: a camera has a file name and 21 numbers (K, R, t), "
-                f"this line has {numbers.size}"
+                f"{place}: a camera must have a file name and 21 numbers (K, R, t), "
+                f"got {numbers.size} numbers"
             )
         if image in rows:
             raise NmfsyncError(f"{place}: {image} is listed twice")
         rows[image] = numbers, place
     if len(rows) != int(lines[0][0][0]):
-        raise NmfsyncError(f"{path}: announces {lines[0][0][0]} cameras but lists {len(rows)}")
+        raise NmfsyncError(
+            f"{path}: the first line says {lines[0][0][0]} cameras, but {len(rows)} follow"
+        )
     return rows
 
 
@@ -284,23 +292,23 @@ _BOUNDS = re.compile(r"bounding box[^()]*\(([^()]*)\)\s*\(([^()]*)\)")
 
 
 def _read_bounds(path: Path) -> FloatArray | None:
-    """Two opposite corners in the README, as (2, 3) minimum and maximum."""
+    """Read two opposite corners from the README, as (2, 3) minimum and maximum."""
     match = _BOUNDS.search(_read_text(path)) if path.is_file() else None
     if match is None:
         return None
     corners = [_numbers(text, f"{path}, bounding box") for text in match.groups()]
     if any(corner.size != 3 for corner in corners):
-        raise NmfsyncError(f"{path}: the corners of the bounding box must have 3 numbers each")
+        raise NmfsyncError(f"{path}: each corner of the bounding box must have 3 numbers")
     return np.sort(np.array(corners), axis=0)
 
 
 def _check_camera(camera: Camera, place: str) -> None:
     K, R = camera.K, camera.R
     if not all(np.isfinite(part).all() for part in (K, R, camera.t, camera.distortion)):
-        raise NmfsyncError(f"{place}: holds a number that is not finite")
+        raise NmfsyncError(f"{place}: contains a number that is not finite")
     if K[0, 0] <= 0 or K[1, 1] <= 0:
         raise NmfsyncError(
-            f"{place}: the focal lengths in K must be positive, not {K[0, 0]:g} and {K[1, 1]:g}"
+            f"{place}: the focal lengths in K must be positive, got {K[0, 0]:g} and {K[1, 1]:g}"
         )
     if K[1, 0] or K[2].tolist() != [0, 0, 1]:
         raise NmfsyncError(f"{place}: K must be upper triangular with last row 0 0 1")
@@ -314,7 +322,7 @@ def _check_camera(camera: Camera, place: str) -> None:
 
 
 def _images_with_cameras(folder: Path) -> list[Path]:
-    """Images of a folder; depth maps may lie beside them as pictures."""
+    """Return the images of a folder, without depth maps that are stored as images."""
     return [
         path
         for path in files_in(folder)
@@ -323,7 +331,7 @@ def _images_with_cameras(folder: Path) -> list[Path]:
 
 
 def _by_stem(paths: Sequence[Path]) -> dict[str, Path]:
-    """Files by their names, without .camera and the ending of the image."""
+    """Map names without .camera and without the suffix of the image to files."""
     found: dict[str, Path] = {}
     for path in paths:
         image = Path(path.name.removesuffix(".camera"))
@@ -331,14 +339,14 @@ def _by_stem(paths: Sequence[Path]) -> dict[str, Path]:
         other = found.setdefault(stem, path)
         if other != path:
             raise NmfsyncError(
-                f"{path.parent}: {other.name} and {path.name} are one camera's; remove one of them"
+                f"{path.parent}: {other.name} and {path.name} belong to one camera; remove one"
             )
     return found
 
 
 def _at_least_two(images: Collection[Path], folder: Path) -> tuple[Path, ...]:
     if len(images) < 2:
-        raise NmfsyncError(f"{folder}: needs at least two images with cameras")
+        raise NmfsyncError(f"{folder}: at least two images with cameras are needed")
     return tuple(images)
 
 
@@ -350,22 +358,22 @@ def _read_text(path: Path) -> str:
 
 
 def _numbers(text: str, place: str) -> FloatArray:
-    """All numbers of a text, between blanks or commas; # starts a comment."""
+    """Parse numbers separated by blanks or commas; # starts a comment."""
     words = re.sub(r"#.*", "", text).replace(",", " ").split()
     try:
         return np.array([float(word) for word in words])
     except ValueError as error:
-        raise NmfsyncError(f"{place}: holds something that is not a number ({error})") from None
+        raise NmfsyncError(f"{place}: contains something that is not a number ({error})") from None
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Files of a folder in natural order (img2 before img10), without dot-files."""
+    """List the files of a folder in natural order (img2 before img10), without dot-files."""
     files = [path for path in visible(folder) if path.is_file()]
     return sorted(files, key=lambda path: _natural(path.name))
 
 
 def visible(folder: Path) -> list[Path]:
-    """Files and folders in a folder, without dot-files; none if there is no folder."""
+    """List files and folders in a folder, without dot-files; none if the folder is missing."""
     try:
         entries = list(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
@@ -374,7 +382,7 @@ def visible(folder: Path) -> list[Path]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Files of a folder and its subfolders in natural order, without hidden ones."""
+    """List the files of a folder and its subfolders in natural order, without hidden ones."""
     found = []
     for path in folder.rglob("*"):
         relative = path.relative_to(folder)
@@ -389,15 +397,15 @@ def _natural(text: str) -> tuple[list[tuple[int, str]], str]:
     return [(int(part), "") if part[0].isdigit() else (-1, part) for part in parts], text
 
 
-# Format of a data set -> function from a scene's name and folder to the scene.
+# The format of a data set, and the function that reads a scene from its name and folder.
 READERS: dict[str, Callable[[str, Path], Scene]] = {
     "homographies": read_homographies,
     "epfl": read_epfl,
     "middlebury": read_middlebury,
 }
 
-# Names of files that say which layout a folder has.
-_TELLTALES: dict[str, Callable[[str, Path], Scene]] = {
+# A pattern of file names, and the reader of the folders that contain such a file.
+_READER_OF_FILE: dict[str, Callable[[str, Path], Scene]] = {
     r"H1to[0-9]+p|H_1_[0-9]+": read_homographies,
     r".+\.camera": read_epfl,
     r".+_par\.txt": read_middlebury,

@@ -1,4 +1,4 @@
-"""A scene: the images, and where its points appear in each of them."""
+"""A scene: its images, and what is known about them."""
 
 import os
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class Scene:
     paths : tuple of Path
         The image files.
     truth : Truth or None
-        Where points appear in each image, if it is known.
+        The ground truth: where points of one image appear in the others. None if unknown.
     cameras : tuple of Camera or None
-        The calibrated camera of every image, if they are known.
+        The calibrated camera of every image. None if unknown.
     bounds : (2, 3) float64 array or None
-        Minimum and maximum corner of a box that holds the scene, in the
-        cameras' world, if it is known.
+        Minimum and maximum corner of a box around the scene, in the world
+        coordinates of the cameras. None if unknown.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Scene:
 
     @property
     def images(self) -> Images:
-        """The images, loaded when they are asked for."""
+        """The images, each read from disk when it is used."""
         return Images(self.paths)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Paths of the images from the folder that holds them all, with slashes."""
+        """Paths of the images relative to the folder that contains all of them, with slashes."""
         if not self.paths:
             return ()
         folder = Path(os.path.commonpath([path.parent for path in self.paths]))

@@ -118,7 +118,7 @@ class Study:
     problem: Callable[[Setting, int], Problem]
     claims: Callable[[Sequence[str]], list[Claim]]
     samples: int = 100
-    distinct: Callable[[Setting], float] = lambda setting: float("inf")
+    distinct: Callable[[Setting], float] = lambda _setting: float("inf")
 
 
 def all_methods() -> list[MethodVariant]:
@@ -246,7 +246,7 @@ STUDIES = {
             metrics=SYNTHETIC_METRICS,
             methods=initialisations,
             problem=synthetic_problem,
-            claims=lambda names: [
+            claims=lambda _names: [
                 Comparison("rotated (SBRA)", "positive part X₊", "gt_error", "lower"),
                 Comparison("rotated (SBRA)", "positive part X₊", "f_score", "higher"),
             ],
@@ -263,7 +263,7 @@ STUDIES = {
             metrics=SYNTHETIC_METRICS,
             methods=factors,
             problem=synthetic_problem,
-            claims=lambda names: [
+            claims=lambda _names: [
                 Comparison("V", "symmetric", "gt_error", "lower"),
                 Comparison("H", "symmetric", "gt_error", "lower"),
                 Comparison("V, 100 updates", "symmetric", "gt_error", "lower"),

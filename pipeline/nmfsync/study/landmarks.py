@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.io import loadmat
 from scipy.optimize import linear_sum_assignment
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
 # Of shape contexts, as in Belongie, Malik & Puzicha 2002, whose rings end at 1/8, 1/4, 1/2, 1 and
@@ -166,7 +166,7 @@ def shape_contexts(xy: ArrayLike) -> FloatArray:
     point = np.nonzero(counted)[0]
     histograms = np.zeros((len(xy), RINGS * SECTORS))
     np.add.at(histograms, (point, (ring * SECTORS + sector)[counted]), 1)
-    return histograms / np.maximum(histograms.sum(axis=1, keepdims=True), 1)
+    return np.asarray(histograms / np.maximum(histograms.sum(axis=1, keepdims=True), 1))
 
 
 def chi_square(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -185,7 +185,7 @@ def chi_square(a: FloatArray, b: FloatArray) -> FloatArray:
     """
     difference = a[:, None] - b[None, :]
     total = a[:, None] + b[None, :]
-    return (difference**2 / np.where(total > 0, 2 * total, 1)).sum(axis=2)
+    return np.asarray((difference**2 / np.where(total > 0, 2 * total, 1)).sum(axis=2))
 
 
 def match_by_shape(xy: FloatArray) -> PairwiseMatches:
@@ -227,7 +227,7 @@ def _data_folder(data: Path | str | None) -> Path:
     return Path(folder)
 
 
-def _read(path: Path, with_matches: bool) -> tuple[FloatArray, NDArray | None]:
+def _read(path: Path, with_matches: bool) -> tuple[FloatArray, AnyArray | None]:
     """Read positions (k, n, 2), and W (k·n, k·n) or None."""
     try:
         content = loadmat(path)

@@ -7,10 +7,10 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.truth.depths import DepthMap, DepthMaps, check_map_size
+from nmfsync.types.arrays import AnyArray
 from nmfsync.types.camera import Camera
 
 
@@ -80,17 +80,17 @@ def _read(file: Path) -> DepthMap:
     return np.where(np.isfinite(depth) & (depth > 0), depth, np.float32(np.nan))
 
 
-def _read_npy(file: Path) -> NDArray:
+def _read_npy(file: Path) -> AnyArray:
     with file.open("rb") as stream:
         values = np.lib.format.read_array(stream, allow_pickle=False)
     return _check_array(values, file, np.floating)
 
 
-def _read_pfm(file: Path) -> NDArray:
+def _read_pfm(file: Path) -> AnyArray:
     return _check_array(_decode(file), file, np.floating)
 
 
-def _read_exr(file: Path) -> NDArray:
+def _read_exr(file: Path) -> AnyArray:
     # OpenCV's EXR reader is switched off by default, and missing in some builds.
     os.environ.setdefault("OPENCV_IO_ENABLE_OPENEXR", "1")
     try:
@@ -102,7 +102,7 @@ def _read_exr(file: Path) -> NDArray:
         ) from None
 
 
-def _read_png(file: Path) -> NDArray:
+def _read_png(file: Path) -> AnyArray:
     values = _check_array(_decode(file), file, np.uint16)
     scale_file = _scale_file(file)
     try:
@@ -117,7 +117,7 @@ def _read_png(file: Path) -> NDArray:
     return values * scale
 
 
-_READERS: dict[str, Callable[[Path], NDArray]] = {
+_READERS: dict[str, Callable[[Path], AnyArray]] = {
     ".npy": _read_npy, ".pfm": _read_pfm, ".exr": _read_exr, ".png": _read_png,
 }  # fmt: skip
 
@@ -126,14 +126,14 @@ def _scale_file(file: Path) -> Path:
     return file.with_name("depth_scale.txt")
 
 
-def _decode(file: Path) -> NDArray:
+def _decode(file: Path) -> AnyArray:
     values = cv2.imdecode(np.fromfile(file, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
     if values is None:
         raise ValueError(f"not a {file.suffix} file, or damaged")
     return np.asarray(values)
 
 
-def _check_array(values: Any, file: Path, kind: type[np.generic]) -> NDArray:
+def _check_array(values: Any, file: Path, kind: type[np.generic]) -> AnyArray:
     """Return the values if they are an array (h, w) of this kind of numbers."""
     if values.ndim != 2 or not np.issubdtype(values.dtype, kind):
         wanted = "16-bit integers" if kind is np.uint16 else "floating-point numbers"
@@ -142,4 +142,4 @@ def _check_array(values: Any, file: Path, kind: type[np.generic]) -> NDArray:
             f"{file}: contains {shape} values of type {values.dtype}; "
             f"a depth map has height × width {wanted}"
         )
-    return values
+    return np.asarray(values)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.types.arrays import BoolArray, FloatArray
+from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray
 from nmfsync.types.camera import Camera
 
 DepthMap = NDArray[np.float32]
@@ -74,7 +74,7 @@ class DepthMaps:
         for i, (camera, depth) in enumerate(zip(self.cameras, self.maps, strict=True)):
             check_map_size(depth, camera, f"the depth map of image {i + 1}")
 
-    def transfer(self, i: int, j: int, xy: NDArray) -> tuple[FloatArray, BoolArray]:
+    def transfer(self, i: int, j: int, xy: AnyArray) -> tuple[FloatArray, BoolArray]:
         """Move points of image i to image j; valid where image j sees them (see `Truth`)."""
         depth = _DepthSample(self.maps[i], xy).interpolated
         moved, reached, valid = _move(self.cameras[i], self.cameras[j], xy, depth)
@@ -83,7 +83,7 @@ class DepthMaps:
         valid[valid] = np.abs(reached[valid] - surface) <= self.tolerance * surface
         return moved, valid
 
-    def points(self, i: int, xy: NDArray) -> FloatArray:
+    def points(self, i: int, xy: AnyArray) -> FloatArray:
         """Return the points (n, 3) of the world at pixels (n, 2); NaN without depth."""
         return self.cameras[i].back_project(xy, _DepthSample(self.maps[i], xy).interpolated)
 
@@ -115,8 +115,8 @@ class FeatureDepths:
     """
 
     cameras: tuple[Camera, ...]
-    xy: Sequence[NDArray]
-    depth: Sequence[NDArray]
+    xy: Sequence[AnyArray]
+    depth: Sequence[AnyArray]
     kind: ClassVar[str] = "depths (reconstructed)"
 
     def __post_init__(self) -> None:
@@ -129,21 +129,21 @@ class FeatureDepths:
             if len(xy) != len(depth):
                 raise NmfsyncError(f"image {i + 1} has {len(xy)} features, but {len(depth)} depths")
 
-    def transfer(self, i: int, j: int, xy: NDArray) -> tuple[FloatArray, BoolArray]:
+    def transfer(self, i: int, j: int, xy: AnyArray) -> tuple[FloatArray, BoolArray]:
         """Move features of image i to image j; valid where not occluded (see `Truth`)."""
         moved, reached, valid = _move(self.cameras[i], self.cameras[j], xy, self._depth_at(i, xy))
         valid[valid] = ~self._occluded(j, moved[valid], reached[valid])
         return moved, valid
 
-    def points(self, i: int, xy: NDArray) -> FloatArray:
+    def points(self, i: int, xy: AnyArray) -> FloatArray:
         """Return the points (n, 3) of the world of features (n, 2); NaN without depth."""
         return self.cameras[i].back_project(xy, self._depth_at(i, xy))
 
-    def _depth_at(self, i: int, xy: NDArray) -> FloatArray:
+    def _depth_at(self, i: int, xy: AnyArray) -> FloatArray:
         """Look up the depths (n,) of features (n, 2); NaN for pixels that are no feature."""
         # The tree returns the number of features if none is within the bound.
         _, feature = self._trees[i].query(xy, distance_upper_bound=1e-3)
-        return np.append(self.depth[i], np.nan)[feature]
+        return np.asarray(np.append(self.depth[i], np.nan)[feature])
 
     @cached_property
     def _trees(self) -> tuple[cKDTree, ...]:
@@ -160,7 +160,7 @@ class FeatureDepths:
         return occluded
 
 
-def check_map_size(depth: NDArray, camera: Camera, name: str) -> None:
+def check_map_size(depth: AnyArray, camera: Camera, name: str) -> None:
     """Raise NmfsyncError if a depth map and its image differ in size."""
     if depth.shape[::-1] != camera.size:
         has = " × ".join(map(str, depth.shape[::-1]))
@@ -170,7 +170,7 @@ def check_map_size(depth: NDArray, camera: Camera, name: str) -> None:
         )
 
 
-def in_image(xy: NDArray, size: tuple[int, int], margin: float = 0.0) -> BoolArray:
+def in_image(xy: AnyArray, size: tuple[int, int], margin: float = 0.0) -> BoolArray:
     """Return which pixels (n, 2) are inside an image, at least `margin` pixels from its border."""
     with np.errstate(invalid="ignore"):
         inside = (xy >= margin - 0.5) & (xy <= np.array(size) - 0.5 - margin)
@@ -178,7 +178,7 @@ def in_image(xy: NDArray, size: tuple[int, int], margin: float = 0.0) -> BoolArr
 
 
 def _move(
-    source: Camera, target: Camera, xy: NDArray, depth: FloatArray
+    source: Camera, target: Camera, xy: AnyArray, depth: FloatArray
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Return pixels (n, 2) and depths (n,) in the target, and which are inside its image."""
     moved, reached = target.project(source.back_project(xy, depth))
@@ -196,7 +196,7 @@ class _DepthSample:
         Depth interpolated between four pixels; NaN also next to a depth edge.
     """
 
-    def __init__(self, depth: DepthMap, xy: NDArray) -> None:
+    def __init__(self, depth: DepthMap, xy: AnyArray) -> None:
         last = np.array(depth.shape[::-1]) - 1
         inside = in_image(xy, depth.shape[::-1])
         place = np.clip(np.where(inside[:, None], xy, 0), 0, last)

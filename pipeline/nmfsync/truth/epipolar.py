@@ -3,12 +3,12 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import PairwiseMatches
@@ -27,7 +27,7 @@ _MIN_SHARE = 0.1  # least share of near matches without a warning
 _FIT = 0.2  # least share of near matches at which cameras in another convention are right
 
 
-def epipolar_distance(a: Camera, b: Camera, xy_a: NDArray, xy_b: NDArray) -> FloatArray:
+def epipolar_distance(a: Camera, b: Camera, xy_a: AnyArray, xy_b: AnyArray) -> FloatArray:
     """Measure the distance of matched points to each other's epipolar lines.
 
     Parameters
@@ -52,13 +52,13 @@ def epipolar_distance(a: Camera, b: Camera, xy_a: NDArray, xy_b: NDArray) -> Flo
     return (in_a + in_b) / 2
 
 
-def rays(camera: Camera, xy: NDArray) -> FloatArray:
+def rays(camera: Camera, xy: AnyArray) -> FloatArray:
     """Return the directions (n, 3) in the world of pixels (n, 2)."""
     return camera.back_project(xy, np.ones(len(xy))) - camera.centre
 
 
 def distance_to_lines(
-    camera: Camera, rays: NDArray, baseline: NDArray, others: NDArray
+    camera: Camera, rays: AnyArray, baseline: AnyArray, others: AnyArray
 ) -> FloatArray:
     """Measure the distance of a camera's points to the epipolar lines of their partners.
 
@@ -84,14 +84,14 @@ def distance_to_lines(
     points = rays @ camera.R.T @ camera.K.T
     with np.errstate(divide="ignore", invalid="ignore"):
         points /= points[:, 2:]
-        return np.abs((lines * points).sum(axis=1)) / np.hypot(lines[:, 0], lines[:, 1])
+        return np.asarray(np.abs((lines * points).sum(axis=1)) / np.hypot(lines[:, 0], lines[:, 1]))
 
 
 def check_cameras(
     cameras: Sequence[Camera],
     features: Sequence[Features],
     matches: PairwiseMatches,
-    name: str,
+    folder: Path,
 ) -> None:
     """Check with the matches that the cameras are those of the images.
 
@@ -106,8 +106,8 @@ def check_cameras(
     features : sequence of Features
         One item for every image.
     matches : PairwiseMatches
-    name : str
-        Name of the scene in messages, for instance its folder.
+    folder : Path
+        The folder of the images, for messages.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def check_cameras(
         alternatives.append((_share_near(changed_cameras, pairs), changes[0]))
     best, change = max(alternatives)
     fault = (
-        f"{name}: the cameras do not fit the images: "
+        f"{folder}: the cameras do not fit the images: "
         f"only {share:.0%} of the matches lie near their epipolar lines"
     )
     if best > max(2 * share, _FIT):
@@ -158,7 +158,7 @@ def _other_readings(camera: Camera) -> list[tuple[str, Camera]]:
 
 def _richest_pairs(
     features: Sequence[Features], matches: PairwiseMatches
-) -> list[tuple[int, int, NDArray, NDArray]]:
+) -> list[tuple[int, int, AnyArray, AnyArray]]:
     """Return the image pairs with the most matches: i, j, and the matched pixels (n, 2) in each."""
     image, k = matches.image_of, len(matches.sizes)
     p, q = matches.W.tocoo().coords
@@ -171,7 +171,7 @@ def _richest_pairs(
 
 
 def _share_near(
-    cameras: Sequence[Camera], pairs: Sequence[tuple[int, int, NDArray, NDArray]]
+    cameras: Sequence[Camera], pairs: Sequence[tuple[int, int, AnyArray, AnyArray]]
 ) -> float:
     """Return the share of the matches that are near their epipolar lines."""
     near = [

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import bar
 from nmfsync.truth.views import RADIUS, choose_views, depth_range, spread, usefulness
-from nmfsync.types.arrays import Float32Array, FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.camera import Camera
 
 Image = NDArray[np.uint8]
@@ -82,7 +82,7 @@ _SHIFTS = np.arange(-3, 4) / 2  # around a mode, in steps of the sweep
 def sweep_depths(
     images: Sequence[Image],
     cameras: Sequence[Camera],
-    xy: Sequence[NDArray],
+    xy: Sequence[AnyArray],
     bounds: FloatArray | None = None,
     progress: bool = True,
 ) -> list[FloatArray]:
@@ -139,7 +139,7 @@ def sweep_depths(
 
 
 def check_lengths(
-    images: Sequence[Image], cameras: Sequence[Camera], xy: Sequence[NDArray]
+    images: Sequence[Image], cameras: Sequence[Camera], xy: Sequence[AnyArray]
 ) -> None:
     """Raise NmfsyncError if there is not one camera and one array of pixels for every image."""
     if not len(images) == len(cameras) == len(xy):
@@ -198,7 +198,7 @@ class Sweep:
         views: IntArray,
         cameras: Sequence[Camera],
         gray: Callable[[int], Float32Array],
-        xy: NDArray,
+        xy: AnyArray,
         bounds: FloatArray | None,
         agreeing: int = AGREEING,
     ) -> None:
@@ -386,12 +386,12 @@ def _normalise(patches: Float32Array) -> Float32Array:
     patches = patches - patches.mean(axis=1, keepdims=True)
     length = np.sqrt(np.einsum("np,np->n", patches, patches))
     least = np.float32(MIN_CONTRAST / 2 * np.sqrt(patches.shape[1]))
-    return patches / np.maximum(length, least)[:, None]
+    return np.asarray(patches / np.maximum(length, least)[:, None])
 
 
 def _correlate(patches: Float32Array, normalised: Float32Array) -> Float32Array:
     """Return the correlation (n,) of patches (n, p) with patches that are already normalised."""
-    return np.einsum("np,np->n", _normalise(patches), normalised)
+    return np.asarray(np.einsum("np,np->n", _normalise(patches), normalised))
 
 
 def _modes(scores: Float32Array, apart: int) -> NDArray[np.intp]:
@@ -410,7 +410,7 @@ def _interpolate(values: FloatArray, places: FloatArray) -> FloatArray:
     below = np.minimum(places.astype(int), values.shape[1] - 2)
     low = np.take_along_axis(values, below, axis=1)
     high = np.take_along_axis(values, below + 1, axis=1)
-    return low + (places - below) * (high - low)
+    return np.asarray(low + (places - below) * (high - low))
 
 
 def _vertex(line: FloatArray, top: NDArray[np.intp]) -> FloatArray:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.truth.depths import in_image
 from nmfsync.truth.plane_sweep import (
@@ -16,7 +15,7 @@ from nmfsync.truth.plane_sweep import (
     gray_reader,
 )
 from nmfsync.truth.views import neighbouring_views
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 from nmfsync.types.camera import Camera
 
 _MAX_ERROR = 2.0  # largest error in pixels of a correct reprojection
@@ -53,7 +52,7 @@ class DepthQuality:
 def held_out_quality(
     images: Sequence[Image],
     cameras: Sequence[Camera],
-    xy: Sequence[NDArray],
+    xy: Sequence[AnyArray],
     bounds: FloatArray | None = None,
     progress: bool = True,
 ) -> DepthQuality:
@@ -102,9 +101,9 @@ def held_out_quality(
 
 
 def depth_quality(
-    xy: Sequence[NDArray],
-    swept: Sequence[NDArray],
-    true: Sequence[NDArray],
+    xy: Sequence[AnyArray],
+    swept: Sequence[AnyArray],
+    true: Sequence[AnyArray],
     cameras: Sequence[Camera],
     neighbours: Sequence[IntArray],
 ) -> DepthQuality:
@@ -151,7 +150,7 @@ def _ratio(part: int, whole: int) -> float:
 
 
 def _distances(
-    camera: Camera, views: Sequence[Camera], xy: NDArray, swept: NDArray, true: NDArray
+    camera: Camera, views: Sequence[Camera], xy: AnyArray, swept: AnyArray, true: AnyArray
 ) -> FloatArray:
     """Return the distances (n, v) in pixels between the reprojections by both depths.
 

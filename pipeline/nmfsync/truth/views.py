@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.truth.depths import in_image
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 from nmfsync.types.camera import Camera
 
 # Angles, in degrees, between the two rays to a point at which a view is useful. With a smaller
@@ -101,7 +100,7 @@ def usefulness(camera: Camera, view: Camera, points: FloatArray) -> tuple[FloatA
 
 
 def depth_range(
-    i: int, cameras: Sequence[Camera], xy: NDArray, bounds: FloatArray | None
+    i: int, cameras: Sequence[Camera], xy: AnyArray, bounds: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest depths (n,) to try at pixels (n, 2); NaN if there are none.
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class Camera:
         """(3,) float64 array: where the camera stands in the world."""
         return -self.R.T @ self.t
 
-    def project(self, points: NDArray) -> tuple[FloatArray, FloatArray]:
+    def project(self, points: AnyArray) -> tuple[FloatArray, FloatArray]:
         """Return pixels (n, 2) and depths (n,) of points (n, 3) of the world.
 
         The depth is the distance along the optical axis; where it is not
@@ -57,13 +56,13 @@ class Camera:
             return np.asarray(flat[:, 0], dtype=np.float64), depth
         return (plane @ self.K.T)[:, :2], depth
 
-    def back_project(self, xy: NDArray, depth: NDArray) -> FloatArray:
+    def back_project(self, xy: AnyArray, depth: AnyArray) -> FloatArray:
         """Return the points (n, 3) of the world seen at pixels (n, 2) at given depths (n,)."""
         xy = np.asarray(xy, dtype=np.float64)
         if any(self.distortion) and len(xy):
             xy = cv2.undistortPoints(xy[:, None], self.K, np.array(self.distortion), P=self.K)[:, 0]
         rays = np.column_stack([xy, np.ones(len(xy))]) @ np.linalg.inv(self.K).T
-        return (rays * np.asarray(depth)[:, None] - self.t) @ self.R
+        return np.asarray((rays * np.asarray(depth)[:, None] - self.t) @ self.R)
 
     def scaled_to(self, size: tuple[int, int]) -> "Camera":
         """Return the same camera for an image of another size (x' = (x + ½)s − ½)."""

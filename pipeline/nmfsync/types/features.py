@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,7 @@ def _check_arrays(features: Features) -> None:
             raise NmfsyncError(f"features: {name} holds NaN or infinite values")
 
 
-def pack_features(features: Sequence[Features]) -> dict[str, NDArray]:
+def pack_features(features: Sequence[Features]) -> dict[str, NDArray[Any]]:
     """Turn the features of at least one image into plain named arrays, without loss.
 
     Returns
@@ -83,7 +84,7 @@ def pack_features(features: Sequence[Features]) -> dict[str, NDArray]:
     return {"counts": np.array(counts, dtype=np.int64), **arrays}
 
 
-def unpack_features(arrays: Mapping[str, NDArray]) -> list[Features]:
+def unpack_features(arrays: Mapping[str, NDArray[Any]]) -> list[Features]:
     """Inverse of `pack_features`."""
     counts = arrays["counts"].tolist()
     cuts = np.cumsum([row[-1] for row in counts])[:-1]

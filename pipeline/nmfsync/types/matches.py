@@ -431,6 +431,7 @@ def _check_matrix(W: Any, sizes: IntArray) -> sparse.csr_array:
     if len(W.data) and (W.data.min() < 0 or W.data.max() > 1):
         raise NmfsyncError("the values of W must lie between 0 and 1")
     W.setdiag(1.0)
+    W.has_sorted_indices = False  # which SciPy before 1.17 does not say of what it inserted
     W.eliminate_zeros()
     W.sort_indices()
     rows = np.repeat(np.arange(m), np.diff(W.indptr))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 
 
 class Truth(Protocol):
@@ -18,7 +18,7 @@ class Truth(Protocol):
         """What the truth comes from, as written in `evaluation.json`."""
         ...
 
-    def transfer(self, i: int, j: int, xy: NDArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def transfer(self, i: int, j: int, xy: AnyArray) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Move points of image i to image j.
 
         Parameters
@@ -64,7 +64,7 @@ class Homographies:
             if not np.isfinite(H).all() or np.linalg.cond(H) > 1e12:
                 raise NmfsyncError(f"the homography from image 1 to image {i + 1} is singular")
 
-    def transfer(self, i: int, j: int, xy: NDArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def transfer(self, i: int, j: int, xy: AnyArray) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Move points of image i to image j; valid where they land inside it (see `Truth`)."""
         H = self.maps[j] @ np.linalg.inv(self.maps[i])
         points = np.column_stack([xy, np.ones(len(xy))]).astype(np.float64) @ H.T

@@ -51,7 +51,7 @@ def _points(scene: Scene, features: Sequence[Features]) -> FloatArray:
         return np.empty((0, 3))
     points = np.concatenate([scene.truth.points(i, f.xy) for i, f in enumerate(features)])
     points = points[np.isfinite(points).all(axis=1)]
-    return points[:: -(-len(points) // MAX_POINTS) or 1]
+    return np.asarray(points[:: -(-len(points) // MAX_POINTS) or 1])
 
 
 def _principal_axes(points: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from nmfsync.report.figures.style import INK
+from nmfsync.types.arrays import AnyArray
 
 Image = NDArray[np.uint8]  # (h, w, 3), RGB
 
@@ -45,7 +46,7 @@ class Placement:
     height: int
     size: tuple[int, int]
 
-    def to_canvas(self, xy: NDArray) -> NDArray[np.float64]:
+    def to_canvas(self, xy: AnyArray) -> NDArray[np.float64]:
         """Move pixels (n, 2) of the image to pixels of the canvas."""
         scale = np.array([self.width, self.height]) / self.size
         # Pixel centres have whole coordinates, so the corner of an image is at (-0.5, -0.5).

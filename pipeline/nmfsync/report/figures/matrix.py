@@ -137,7 +137,9 @@ def _blend(layers: Sequence[tuple[sparse.csr_array, str]], place: IntArray) -> N
     ink = np.where(total > 0, 0.5 + 0.5 * np.minimum(total / full, 1), 0)
     share = counts / np.maximum(total, 1)
     colours = np.array([_rgb(colour) for _, colour in layers])
-    return (1 - ink)[..., None] + ink[..., None] * np.einsum("lij,lc->ijc", share, colours)
+    return np.asarray(
+        (1 - ink)[..., None] + ink[..., None] * np.einsum("lij,lc->ijc", share, colours)
+    )
 
 
 def _rgb(colour: str) -> list[float]:

@@ -152,7 +152,7 @@ def choose_tracks(
 def _thin_out(images: IntArray) -> IntArray:
     """Return at most 12 of the images, evenly spaced, with the first and the last one."""
     n = min(len(images), MAX_VIEWS)
-    return images[np.linspace(0, len(images) - 1, n).round().astype(int)]
+    return np.asarray(images[np.linspace(0, len(images) - 1, n).round().astype(int)])
 
 
 def _first(track: Track) -> tuple[int, int]:

@@ -149,7 +149,7 @@ def _solve(
     del P, target  # which would hold it
     symmetric = X + X.T
     symmetric *= np.float32(0.5)
-    return symmetric
+    return np.asarray(symmetric)
 
 
 class _Target(NamedTuple):
@@ -178,17 +178,17 @@ class _Target(NamedTuple):
         """Rows of TB."""
         dense = np.empty((rows.stop - rows.start, len(B)), dtype=np.float32)
         _target_block(self.P, self.own, self.ratio, self.price, rows.start, 0, dense)
-        return dense @ B + self.reward[rows] @ B
+        return np.asarray(dense @ B + self.reward[rows] @ B)
 
     def transposed_times(self, A: Float32Array, rows: slice) -> Float32Array:
         """Rows of TᵀA."""
         dense = np.empty((len(A), rows.stop - rows.start), dtype=np.float32)
         _target_block(self.P, self.own, self.ratio, self.price, 0, rows.start, dense)
-        return dense.T @ A + self.reward[rows] @ A
+        return np.asarray(dense.T @ A + self.reward[rows] @ A)
 
 
 @compiled
-def _project(value, p, q, own):  # type: ignore[no-untyped-def]
+def _project(value, p, q, own):
     """Z at (p, q): the identity inside an image, elsewhere P clipped to [0, 1]."""
     if own[p, 0] <= q < own[p, 1]:
         return ONE if p == q else ZERO
@@ -196,7 +196,7 @@ def _project(value, p, q, own):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _target_block(P, own, ratio, price, row, column, out):  # type: ignore[no-untyped-def]
+def _target_block(P, own, ratio, price, row, column, out):
     """Fill `out` with Z − Y/μ − β/μ, from the given row and column of P on."""
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -228,7 +228,8 @@ def _move(
     """Set X to ABᵀ, then P to X + Y/μ; return ‖X − Z‖/m and how far X moved, ‖ΔX‖/m."""
 
     def work(rows: slice) -> tuple[float, float]:
-        return _move_block(X, P, own, ratio, rows.start, A[rows] @ B.T)
+        error, change = _move_block(X, P, own, ratio, rows.start, A[rows] @ B.T)
+        return error, change
 
     squares = np.array(map_blocks(work, len(X)))
     gap, change = np.sqrt(squares.sum(axis=0)) / len(X)
@@ -236,7 +237,7 @@ def _move(
 
 
 @partial(compiled, fastmath={"reassoc"})  # or the sums would not be vectorised
-def _move_block(X, P, own, ratio, row, moved):  # type: ignore[no-untyped-def]
+def _move_block(X, P, own, ratio, row, moved):
     """Update the rows of X and P from the given one on; return ‖X − Z‖² and ‖ΔX‖²."""
     gap = change = 0.0
     for i in range(moved.shape[0]):
@@ -255,7 +256,7 @@ def _move_block(X, P, own, ratio, row, moved):  # type: ignore[no-untyped-def]
 def _inverse(matrix: Float32Array) -> Float32Array:
     """Invert a positive definite matrix, in double precision: it may be badly conditioned."""
     upper = lapack.dpotri(lapack.dpotrf(matrix.astype(np.float64))[0])[0]
-    return (np.triu(upper) + np.triu(upper, 1).T).astype(np.float32)
+    return np.asarray((np.triu(upper) + np.triu(upper, 1).T).astype(np.float32))
 
 
 def _threshold(X: Float32Array, matches: PairwiseMatches) -> IntArray:

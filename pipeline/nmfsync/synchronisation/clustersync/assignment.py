@@ -6,7 +6,7 @@ from nmfsync.runtime.compiled import compiled
 
 
 @compiled
-def assign(row_first, column, gain, columns):  # type: ignore[no-untyped-def]
+def assign(row_first, column, gain, columns):
     """Assign rows to columns so that the sum of the gains is largest; -1 for no column.
 
     Shortest augmenting paths, row by row (Jonker & Volgenant 1987), on the given
@@ -71,7 +71,7 @@ def assign(row_first, column, gain, columns):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _push(keys, items, n, key, item):  # type: ignore[no-untyped-def]
+def _push(keys, items, n, key, item):
     """Put into a binary heap; return its new length."""
     place = n
     while place > 0 and keys[(place - 1) // 2] > key:
@@ -82,7 +82,7 @@ def _push(keys, items, n, key, item):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _pop(keys, items, n):  # type: ignore[no-untyped-def]
+def _pop(keys, items, n):
     """Remove the smallest of a binary heap; return its new length."""
     n -= 1
     key, item = keys[n], items[n]

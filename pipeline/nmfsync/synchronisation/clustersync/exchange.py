@@ -16,7 +16,7 @@ SHARED = 0.5  # reward between two clusters for each feature of the smaller, to 
 
 
 @compiled
-def exchange_between_clusters(matches, prices, label, changed):  # type: ignore[no-untyped-def]
+def exchange_between_clusters(matches, prices, label, changed):
     """Let every two clusters that share matches exchange features; try to split each.
 
     Only pairs of which one is marked in `changed` take part. Returns the marks
@@ -87,7 +87,7 @@ def exchange_between_clusters(matches, prices, label, changed):  # type: ignore[
 
 
 @compiled
-def _exchange(matches, prices, members, split, side, place, mark):  # type: ignore[no-untyped-def]
+def _exchange(matches, prices, members, split, side, place, mark):
     """Divide the members of two clusters anew (Kernighan & Lin 1970).
 
     The first `split` members are on side 0, the others on side 1. Moves one
@@ -143,7 +143,7 @@ def _exchange(matches, prices, members, split, side, place, mark):  # type: igno
 
 
 @compiled
-def _gains(matches, prices, members, split, place, mark):  # type: ignore[no-untyped-def]
+def _gains(matches, prices, members, split, place, mark):
     """Return what every two members gain by being together, and who shares whose image.
 
     Members without a partner have -1.
@@ -183,7 +183,7 @@ def _gains(matches, prices, members, split, place, mark):  # type: ignore[no-unt
 
 
 @compiled
-def _turn(A, s, partner, side, flip, alone):  # type: ignore[no-untyped-def]
+def _turn(A, s, partner, side, flip, alone):
     """Move s to the other side, and its partner to this one."""
     for turned in (s, partner):
         if turned >= 0:

@@ -88,7 +88,7 @@ def grow(matches: MatchGraph, priority: FloatArray) -> IntArray:
     row = np.repeat(np.arange(len(matches.image), dtype=np.int32), np.diff(matches.first))
     once = np.flatnonzero(row < matches.other)
     once = once[np.argsort(-priority[once], kind="stable")]
-    return _grow(row[once], matches.other[once], matches.image, len(matches.offset) - 1)
+    return np.asarray(_grow(row[once], matches.other[once], matches.image, len(matches.offset) - 1))
 
 
 def connected_parts(matches: MatchGraph, label: IntArray) -> IntArray:
@@ -103,11 +103,12 @@ def connected_parts(matches: MatchGraph, label: IntArray) -> IntArray:
     graph = sparse.coo_array(
         (np.ones(inside.sum(), dtype=bool), (row[inside], matches.other[inside])), shape=(m, m)
     )
-    return connected_components(graph, directed=False)[1].astype(np.int64)
+    _, label = connected_components(graph, directed=False)
+    return np.asarray(label, dtype=np.int64)
 
 
 @compiled
-def _support(matches, start, stop, result):  # type: ignore[no-untyped-def]
+def _support(matches, start, stop, result):
     first, other, weight = matches.first, matches.other, matches.weight
     for p in range(start, stop):
         for entry in range(first[p], first[p + 1]):
@@ -128,7 +129,7 @@ def _support(matches, start, stop, result):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _grow(P, Q, image, k):  # type: ignore[no-untyped-def]
+def _grow(P, Q, image, k):
     m = len(image)
     label = np.arange(m)
     size = np.ones(m, dtype=np.int64)

@@ -8,7 +8,7 @@ EPSILON = 1e-9  # a gain below is a rounding error
 
 
 @compiled
-def member_lists(label):  # type: ignore[no-untyped-def]
+def member_lists(label):
     """Head, next and previous members, and size of every cluster."""
     m = len(label)
     lists = (np.full(m, -1), np.full(m, -1), np.full(m, -1), np.zeros(m, dtype=np.int64))
@@ -18,7 +18,7 @@ def member_lists(label):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def add_member(p, cluster, label, lists):  # type: ignore[no-untyped-def]
+def add_member(p, cluster, label, lists):
     """Put a feature into a cluster."""
     head, after, before, size = lists
     label[p] = cluster
@@ -30,7 +30,7 @@ def add_member(p, cluster, label, lists):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def remove_member(p, label, lists):  # type: ignore[no-untyped-def]
+def remove_member(p, label, lists):
     """Take a feature out of its cluster."""
     head, after, before, size = lists
     size[label[p]] -= 1

@@ -72,7 +72,7 @@ def count_matches(matches: MatchGraph) -> IntArray:
 
 
 @compiled
-def _confirmations(matches, label):  # type: ignore[no-untyped-def]
+def _confirmations(matches, label):
     """Return the confirmed and the possible confirmations inside clusters, and between them."""
     m = len(label)
     size = np.zeros(m, dtype=np.int64)
@@ -107,7 +107,7 @@ def _confirmations(matches, label):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _pairs_within(matches, label):  # type: ignore[no-untyped-def]
+def _pairs_within(matches, label):
     """Count the pairs inside clusters.
 
     Returns the (k, k) numbers of all and of matched ones by images, and the (3,)

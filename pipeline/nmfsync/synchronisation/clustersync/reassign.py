@@ -15,7 +15,7 @@ SWEEPS = 3
 
 
 @compiled
-def reassign_images(matches, prices, label, changed):  # type: ignore[no-untyped-def]
+def reassign_images(matches, prices, label, changed):
     """Let the features of one image after another choose their clusters anew.
 
     Begins with the images that the clusters marked in `changed` have matches in.
@@ -129,7 +129,7 @@ def reassign_images(matches, prices, label, changed):  # type: ignore[no-untyped
 
 
 @compiled
-def _move(matches, chosen, cluster_of, i, label, lists, changed, waiting, empty, empties):  # type: ignore[no-untyped-def]
+def _move(matches, chosen, cluster_of, i, label, lists, changed, waiting, empty, empties):
     """Carry out an image's choice; a feature without a cluster gets an empty one.
 
     Returns how many features have moved, and the new number of empty clusters.

@@ -128,7 +128,7 @@ def _multiply(
         F[rows] = old * (damping + (1 - damping) * quotient)
         return np.abs(F[rows] - old).max(), np.abs(old).max()
 
-    return np.max(map_blocks(work, len(F)), axis=0)
+    return np.asarray(np.max(map_blocks(work, len(F)), axis=0))
 
 
 def _largest_change(moved: list[FloatArray]) -> float:

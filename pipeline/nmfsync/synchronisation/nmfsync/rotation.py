@@ -87,7 +87,7 @@ def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntA
 def _largest_image(candidates: IntArray, image_of: IntArray) -> IntArray:
     """Those candidates that are in the image with most of them."""
     counts = np.bincount(image_of[candidates], minlength=1)
-    return candidates[image_of[candidates] == counts.argmax()]
+    return np.asarray(candidates[image_of[candidates] == counts.argmax()])
 
 
 class _Block:
@@ -141,7 +141,7 @@ def _procrustes(M: FloatArray) -> FloatArray:
     """Return the smallest Q, of those that lengthen nothing, that maximises ⟨Q, M⟩."""
     left, values, right = linalg.svd(M, full_matrices=False, check_finite=False)
     kept = values > NOISE * values.max(initial=0)
-    return left[:, kept] @ right[kept]
+    return np.asarray(left[:, kept] @ right[kept])
 
 
 def _assemble(blocks: list[_Block], m: int) -> FloatArray:

@@ -221,7 +221,7 @@ def _rayleigh_ritz(A: sparse.csr_array, X: FloatArray, by: Order) -> tuple[Float
 
     def rotate(rows: slice) -> FloatArray:
         X[rows] = X[rows] @ rotation
-        return ((AX[rows] @ rotation - X[rows] * values) ** 2).sum(axis=0)
+        return np.asarray(((AX[rows] @ rotation - X[rows] * values) ** 2).sum(axis=0))
 
     return values, np.sqrt(np.sum(map_blocks(rotate, len(X)), axis=0))
 

@@ -52,7 +52,7 @@ def sparse_product(W: sparse.csr_array, X: NDArray[np.float64]) -> NDArray[np.fl
 
 
 @numba.njit(cache=True, nogil=True)
-def recurrence_step(indptr, indices, data, scale, centre, X, Y):  # type: ignore[no-untyped-def]
+def recurrence_step(indptr, indices, data, scale, centre, X, Y):
     """Set Y to scale · (W − centre) X − Y, with W in CSR form."""
     row = np.empty(X.shape[1], X.dtype)
     for p in range(len(Y)):

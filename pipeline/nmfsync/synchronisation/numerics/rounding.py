@@ -45,7 +45,7 @@ def assign_to_universe(R: NDArray[np.floating], sizes: IntArray, theta: float) -
     fit = R[assigned, universe[assigned]]
     pruned = assigned[(fit < theta) | (fit <= NO_EVIDENCE)]
     universe[pruned] = d + pruned
-    return universe
+    return np.asarray(universe)
 
 
 def greedy_one_to_one(
