@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from nmfsync import PairwiseMatches
-from nmfsync.synchronisation.clustersync import graph
-from nmfsync.synchronisation.clustersync.graph import build_graph
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -23,7 +22,7 @@ def without_pairs(matches, left_out) -> PairwiseMatches:
     return PairwiseMatches(W, matches.sizes)
 
 
-def read(matches) -> graph.MatchGraph:
+def read(matches) -> MatchGraph:
     return build_graph(matches.W, matches.sizes)
 
 

@@ -12,9 +12,12 @@ with the number of features and not with that of their pairs.
 
 A processor with the instruction VPDPBUSD (AVX-512 VNNI: Intel's since 2019,
 AMD's since 2022) multiplies the bytes themselves, 64 at once; elsewhere BLAS
-multiplies in single precision. The two inner steps, `multiply` and `absorb`,
-are written in the compiler's own language, because it finds neither that
-instruction nor the right vectors in loops.
+multiplies in single precision, with the same bits. The two inner steps,
+`multiply` and `absorb`, are written in the compiler's own language, because it
+finds neither that instruction nor the right vectors in loops.
+
+The plain definition that tests compare with is in tests/test_matching.py
+(`mutual_by_definition`).
 """
 
 from collections.abc import Sequence
@@ -25,20 +28,27 @@ from numpy.typing import NDArray
 
 from nmfsync.matching.nearest_vnni import (
     BLOCKS,
+    FIRST,
     LANES,
     LENGTH,
+    NEIGHBOUR,
+    PLACE,
     ROWS,
+    SECOND,
     USE_BYTES,
     WIDTH,
+    WORD,
     absorb,
     multiply,
 )
 from nmfsync.runtime.compiled import compiled
 from nmfsync.types.arrays import AnyArray
 
+CENTRE = 128  # of a byte: VPDPBUSD multiplies bytes without a sign by bytes with one
+
 BLAS_PRODUCTS = 2**18  # made by BLAS at a time: few enough for the cache
 
-NO_SECOND = -1
+NO_SECOND = -1  # squared distance to the second nearest where there is only one descriptor
 
 
 class Prepared(NamedTuple):
@@ -50,7 +60,7 @@ class Prepared(NamedTuple):
     """
 
     lengths: NDArray[np.int64]  # features of every image
-    starts: NDArray[np.int64]  # image i has the padded rows and columns from 48 starts[i] on
+    starts: NDArray[np.int64]  # image i has the padded rows and columns from starts[i] · 48 on
     rows: AnyArray  # (n, 128): a − 128
     row_norms: NDArray[np.float32]  # (n,): |a|²
     columns: AnyArray  # (n / 48, 32, 48, 4): bytes of 48 columns, 4 after 4; for BLAS (n, 128)
@@ -60,19 +70,19 @@ class Prepared(NamedTuple):
 def prepare(descriptors: Sequence[NDArray[np.uint8]]) -> Prepared:
     """Make the descriptors of images, each (n, 128) bytes, ready for `mutual_nearest`."""
     lengths = np.array([len(d) for d in descriptors], dtype=np.int64)
-    starts = np.concatenate([[0], np.cumsum(-(-lengths // WIDTH))])
+    starts = np.concatenate([[0], np.cumsum(-(-lengths // WIDTH))])  # in tiles, rounded up
     padded = np.zeros((starts[-1] * WIDTH, LENGTH), np.uint8)
     for start, image in zip(starts[:-1] * WIDTH, descriptors, strict=True):
         padded[start : start + len(image)] = image
     exact = padded.astype(np.float32)
     norms = np.einsum("ij,ij->i", exact, exact)
     norms[norms == 0] = np.inf
-    column_norms = (norms - 256 * exact.sum(axis=1)).reshape(-1, LANES)
+    column_norms = (norms - 2 * CENTRE * exact.sum(axis=1)).reshape(-1, LANES)
     if not USE_BYTES:
-        return Prepared(lengths, starts, exact - 128, norms, exact, column_norms)
-    words = padded.reshape(-1, WIDTH, LENGTH // 4, 4)
+        return Prepared(lengths, starts, exact - CENTRE, norms, exact, column_norms)
+    words = padded.reshape(-1, WIDTH, LENGTH // WORD, WORD)
     columns = np.ascontiguousarray(words.swapaxes(1, 2))
-    rows = (padded ^ 128).view(np.int8)  # a − 128 in two's complement
+    rows = (padded ^ CENTRE).view(np.int8)  # a − 128 in two's complement
     return Prepared(lengths, starts, rows, norms, columns, column_norms)
 
 
@@ -99,17 +109,7 @@ def mutual_nearest(
     """
     if not USE_BYTES:
         return [_match_by_blas(left, right, i, j) for i, j in pairs.tolist()]
-    found, counts = _match_bytes(
-        left.lengths,
-        left.starts,
-        left.rows,
-        left.row_norms,
-        right.lengths,
-        right.starts,
-        right.columns,
-        right.column_norms,
-        pairs,
-    )
+    found, counts = _match_bytes(left, right, pairs)
     return np.split(found, np.cumsum(counts)[:-1])
 
 
@@ -135,38 +135,42 @@ def _nothing(count):
     block has a column in every lane. In a row, every lane has the nearest of
     its own columns: lanes that do not wait for each other make this fast.
     """
-    return np.full((count, 3, LANES), np.inf, np.float32)
+    return np.full((count, NEIGHBOUR, LANES), np.inf, np.float32)
 
 
 @compiled
-def _match_bytes(
-    heights, row_starts, rows, row_norms, widths, column_starts, columns, column_norms, pairs
-):
-    """All matches, one pair after the other, and their numbers."""
+def _match_bytes(left, right, pairs):
+    """Return the matches of all pairs of images, one after the other, and the number of each."""
     most = 0
     for i, j in pairs:
-        most += min(heights[i], widths[j])
+        most += min(left.lengths[i], right.lengths[j])
     found, counts = np.empty((most, 4), np.int32), np.zeros(len(pairs), np.int64)
     tile = np.empty((ROWS, WIDTH), np.int32)
     total = 0
     for n in range(len(pairs)):
         i, j = pairs[n]
-        first, height = row_starts[i] * WIDTH, -(-heights[i] // ROWS) * ROWS
-        groups = column_starts[j + 1] - column_starts[j]
-        norms = column_norms[column_starts[j] * BLOCKS :]
-        by_row, by_column = _nothing(height), _nothing(groups * BLOCKS)
-        for group in range(groups):
-            right = columns[column_starts[j] + group].ctypes.data
-            for start in range(0, height, ROWS):
-                multiply(rows[first + start].ctypes.data, right, tile.ctypes.data)
-                for row in range(ROWS):
-                    norm = row_norms[first + start + row]
-                    _absorb_row(tile[row], start + row, group, norm, norms, by_row, by_column)
-        matched = _mutual(heights[i], by_row, by_column)
+        matched = _match_pair(left, right, i, j, tile)
         counts[n] = len(matched)
         found[total : total + len(matched)] = matched
         total += len(matched)
     return found[:total].copy(), counts
+
+
+@compiled
+def _match_pair(left, right, i, j, tile):
+    rows, row_norms = left.rows[left.starts[i] * WIDTH :], left.row_norms[left.starts[i] * WIDTH :]
+    columns = right.columns[right.starts[j] : right.starts[j + 1]]
+    column_norms = right.column_norms[right.starts[j] * BLOCKS :]
+    height = -(-left.lengths[i] // ROWS) * ROWS  # in tiles, rounded up
+    by_row, by_column = _nothing(height), _nothing(len(columns) * BLOCKS)
+    for group in range(len(columns)):
+        for start in range(0, height, ROWS):
+            multiply(rows[start].ctypes.data, columns[group].ctypes.data, tile.ctypes.data)
+            for row in range(start, start + ROWS):
+                _absorb_row(
+                    tile[row - start], row, group, row_norms[row], column_norms, by_row, by_column
+                )
+    return _mutual(left.lengths[i], by_row, by_column)
 
 
 @compiled
@@ -180,6 +184,7 @@ def _absorb_products(products, start, row_norms, column_norms, by_row, by_column
 
 @compiled
 def _absorb_row(products, row, group, norm, column_norms, by_row, by_column):
+    """Take the products of a row and a group of columns, of a tile's width, into the neighbours."""
     block = group * BLOCKS
     absorb(
         products.ctypes.data,
@@ -199,12 +204,12 @@ def _mutual(length, by_row, by_column):
     count = 0
     for p in range(length):
         lane, second = _merge_lanes(by_row[p])
-        first, block = by_row[p, 0, lane], by_row[p, 2, lane]
+        first, block = by_row[p, FIRST, lane], by_row[p, PLACE, lane]
         if first == np.inf:
             continue
         column = by_column[int(block)]
-        if column[2, lane] == p:
-            second = min(second, column[1, lane])
+        if column[PLACE, lane] == p:
+            second = min(second, column[SECOND, lane])
             found[count, 0], found[count, 1] = p, int(block) * LANES + lane
             found[count, 2], found[count, 3] = first, NO_SECOND
             if second < np.inf:

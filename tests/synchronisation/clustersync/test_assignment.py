@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from clusterings import SEEDS
-from nmfsync.synchronisation.clustersync import assignment
+from nmfsync.synchronisation.clustersync.assignment import assign
 
 
 @settings(max_examples=150, deadline=None)
@@ -19,7 +19,7 @@ def test_assignment_is_as_good_as_the_exact_one(rows, columns, seed, ties):
     gain = rng.integers(1, 4, allowed.shape) * 1.0 if ties else rng.uniform(0, 1, allowed.shape)
     r, c = np.nonzero(allowed)
     first = np.concatenate([[0], np.cumsum(allowed.sum(axis=1))]).astype(np.int64)
-    chosen = assignment.assign(first, c, gain[r, c], columns)
+    chosen = assign(first, c, gain[r, c], columns)
 
     assigned = np.flatnonzero(chosen >= 0)
     assert allowed[assigned, chosen[assigned]].all()

@@ -6,8 +6,9 @@ import pytest
 from builders import matches_of, noisy
 from clusterings import cliques, dense, partners, random_labels, read, without_pairs
 from nmfsync import PairwiseMatches
-from nmfsync.synchronisation.clustersync.graph import grow, support
-from nmfsync.synchronisation.clustersync.prices import count_matches, learn
+from nmfsync.synchronisation.clustersync.graph import count_matches
+from nmfsync.synchronisation.clustersync.prices import learn
+from nmfsync.synchronisation.clustersync.start import grow, support
 
 
 def clustered(seed):
@@ -117,11 +118,11 @@ def test_unreliable_pairs_of_images_count_less():
     A = dense(matches_of(cliques(*tracks), [d] * k))
     A[:d, d : 2 * d] = np.roll(np.eye(d), 1, axis=1)
     A[d : 2 * d, :d] = A[:d, d : 2 * d].T
-    W = read(PairwiseMatches(A, [d] * k))
+    graph = read(PairwiseMatches(A, [d] * k))
     label = np.tile(np.arange(d), k)
-    rewards, prices = learn(W, label, 1.0)
-    row = np.repeat(np.arange(d * k), np.diff(W.first))
-    suspect = (row < d) & (W.other < 2 * d) & (W.other >= d)
+    rewards, prices = learn(graph, label, 1.0)
+    row = graph.feature
+    suspect = (row < d) & (graph.other < 2 * d) & (graph.other >= d)
     assert rewards[suspect].max() < rewards[row >= 2 * d].min()
     assert prices.image_pair[0, 1] < prices.image_pair[0, 2]
 

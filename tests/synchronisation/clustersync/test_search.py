@@ -7,9 +7,10 @@ from hypothesis import assume, given, settings
 import strategies
 from builders import matches_of, noisy
 from clusterings import SEEDS, cliques, dense, partition, random_labels, read
-from nmfsync.synchronisation.clustersync import exchange, reassign
-from nmfsync.synchronisation.clustersync.graph import Prices
-from nmfsync.synchronisation.clustersync.prices import count_matches
+from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
+from nmfsync.synchronisation.clustersync.graph import count_matches
+from nmfsync.synchronisation.clustersync.prices import Prices
+from nmfsync.synchronisation.clustersync.reassign import reassign_images
 from nmfsync.synchronisation.clustersync.search import score, search
 
 
@@ -60,12 +61,12 @@ def test_no_move_lowers_the_score_or_puts_an_image_together(matches, seed):
     assume(matches.sizes.sum())
     rng = np.random.default_rng(seed)
     prices, label = random_prices(rng, matches), random_labels(rng, matches)
-    W, changed = read(matches), np.ones(len(label), dtype=np.bool_)
-    before = score(W, prices, label)
-    for move in (reassign.reassign_images, exchange.exchange_between_clusters):
-        move(W, prices, label, changed)
+    graph, changed = read(matches), np.ones(len(label), dtype=np.bool_)
+    before = score(graph, prices, label)
+    for move in (reassign_images, exchange_between_clusters):
+        move(graph, prices, label, changed)
         assert is_valid(label, matches)
-        after = score(W, prices, label)
+        after = score(graph, prices, label)
         assert after >= before - 1e-7
         before = after
 
@@ -76,7 +77,7 @@ def test_feature_joins_if_that_costs_less_than_a_cluster_of_its_own(opening, tog
     matches = matches_of([*cliques([0, 1, 2]), (2, 3)], [1, 1, 1, 1])
     label = np.array([0, 0, 0, 1])
     prices = Prices(np.full(3, 0.6), np.ones((4, 4), dtype=np.float32), opening)
-    reassign.reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
+    reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
     assert (label[3] == label[0]) == together
     assert (label[:3] == label[0]).all()
 
@@ -89,7 +90,7 @@ def test_exchanges_only_say_so_if_the_score_rises(matches, seed):
     prices, label = random_prices(rng, matches), random_labels(rng, matches)
     before, old = score(read(matches), prices, label), label.copy()
     changed = np.ones(len(label), dtype=np.bool_)
-    exchanged = exchange.exchange_between_clusters(read(matches), prices, label, changed).any()
+    exchanged = exchange_between_clusters(read(matches), prices, label, changed).any()
     assert exchanged == (score(read(matches), prices, label) > before + 1e-10)
     assert exchanged or (label == old).all()
 

@@ -1,42 +1,79 @@
-"""Members of the clusters, in linked lists."""
+"""A clustering that changes: the members of every cluster in a doubly linked list."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from nmfsync.runtime.compiled import compiled
+from nmfsync.types.arrays import IntArray
 
-EPSILON = 1e-9  # a gain below is a rounding error
+# A gain below this is a rounding error: scores are sums of numbers around 1 in double precision.
+EPSILON = 1e-9
+
+
+class Clusters(NamedTuple):
+    """The cluster of every feature, and the members of every cluster.
+
+    A cluster is a number below m; at most m of them have members. In a kernel,
+
+        p = clusters.head[c]
+        while p >= 0:
+            ...
+            p = clusters.next[p]
+
+    visits the members of cluster c.
+
+    Attributes
+    ----------
+    label : (m,) int64 array
+        The cluster of every feature; of one that is taken out, its last cluster.
+    head : (m,) int64 array
+        The first member of every cluster, -1 if it is empty.
+    next, previous : (m,) int64 arrays
+        The neighbours of every feature in the list of its cluster, -1 at the ends.
+    size : (m,) int64 array
+        The number of members of every cluster.
+    """
+
+    label: IntArray
+    head: IntArray
+    next: IntArray
+    previous: IntArray
+    size: IntArray
 
 
 @compiled
-def member_lists(label):
-    """Head, next and previous members, and size of every cluster."""
+def list_members(label):
+    """Make the `Clusters` of these labels, which will be changed along with them."""
     m = len(label)
-    lists = (np.full(m, -1), np.full(m, -1), np.full(m, -1), np.zeros(m, dtype=np.int64))
+    clusters = Clusters(
+        label, np.full(m, -1), np.full(m, -1), np.full(m, -1), np.zeros(m, dtype=np.int64)
+    )
     for p in range(m - 1, -1, -1):
-        add_member(p, label[p], label, lists)
-    return lists
+        add_member(clusters, p, label[p])
+    return clusters
 
 
 @compiled
-def add_member(p, cluster, label, lists):
-    """Put a feature into a cluster."""
-    head, after, before, size = lists
-    label[p] = cluster
-    size[cluster] += 1
-    before[p], after[p] = -1, head[cluster]
-    if head[cluster] >= 0:
-        before[head[cluster]] = p
-    head[cluster] = p
+def add_member(clusters, p, cluster):
+    """Put a feature that is in no cluster at the head of this one."""
+    second = clusters.head[cluster]
+    clusters.label[p] = cluster
+    clusters.size[cluster] += 1
+    clusters.previous[p], clusters.next[p] = -1, second
+    if second >= 0:
+        clusters.previous[second] = p
+    clusters.head[cluster] = p
 
 
 @compiled
-def remove_member(p, label, lists):
-    """Take a feature out of its cluster."""
-    head, after, before, size = lists
-    size[label[p]] -= 1
-    if before[p] >= 0:
-        after[before[p]] = after[p]
+def remove_member(clusters, p):
+    """Take a feature out of its cluster; its label stays."""
+    cluster, before, after = clusters.label[p], clusters.previous[p], clusters.next[p]
+    clusters.size[cluster] -= 1
+    if after >= 0:
+        clusters.previous[after] = before
+    if before >= 0:
+        clusters.next[before] = after
     else:
-        head[label[p]] = after[p]
-    if after[p] >= 0:
-        before[after[p]] = before[p]
+        clusters.head[cluster] = after

@@ -3,14 +3,21 @@
 import numpy as np
 
 from nmfsync.runtime.progress import phase
-from nmfsync.synchronisation.clustersync.graph import Prices, build_graph, grow, support
-from nmfsync.synchronisation.clustersync.prices import count_matches, learn
+from nmfsync.synchronisation.clustersync.graph import build_graph, count_matches
+from nmfsync.synchronisation.clustersync.prices import Prices, learn
 from nmfsync.synchronisation.clustersync.search import search
+from nmfsync.synchronisation.clustersync.start import grow, support
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
-FIRST_PRICE = 0.1  # of a missing match in the first clustering, from which the others are learnt
+# Prices of the first clustering, from which the others are learnt. A match has the reward 1.
+
+FIRST_PRICE = 0.1  # of a missing match: one match outweighs ten, or noise would split all tracks
+
+FIRST_OPENING = 1.0  # of a cluster: as much as a match
 
 ROUNDS_TO_LEARN = 2  # of the search before: what is learnt hardly depends on the rest
+
+LEAST_REST = 1e-3  # 1 − θ in θ / (1 − θ): at θ = 1, no number of matches outweighs a missing one
 
 
 def clustersync(matches: PairwiseMatches, theta: float, updates: int = 2) -> MultiMatching:
@@ -45,17 +52,17 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 2) -> Mul
     one feature of an image in a cluster, as in Kahl et al., CVPR 2025; prices,
     start and search are described in docs/clustersync.md.
     """
-    strength = theta / max(1 - theta, 1e-3)  # a thousand matches do not outweigh a missing one
-    with phase(None, "Clustering", "round") as shown:
-        W = build_graph(matches.W, matches.sizes)
-        seen = count_matches(W) > 0
-        label = grow(W, support(W))
-        rewards = np.ones(len(W.weight))
-        prices = Prices(np.full(3, FIRST_PRICE), seen.astype(np.float32), 1.0)
+    strength = theta / max(1 - theta, LEAST_REST)
+    with phase(None, "Clustering", "round") as bar:
+        graph = build_graph(matches.W, matches.sizes)
+        compared = count_matches(graph) > 0
+        label = grow(graph, support(graph))
+        rewards = np.ones(len(graph.weight))
+        prices = Prices(np.full(3, FIRST_PRICE), compared.astype(np.float32), FIRST_OPENING)
         for _ in range(updates):
-            label = search(
-                W._replace(weight=W.weight * rewards), prices, label, ROUNDS_TO_LEARN, shown.update
-            )
-            rewards, prices = learn(W, label, strength)
-        label = search(W._replace(weight=W.weight * rewards), prices, label, done=shown.update)
+            rewarded = graph._replace(weight=graph.weight * rewards)
+            label = search(rewarded, prices, label, ROUNDS_TO_LEARN, bar.update)
+            rewards, prices = learn(graph, label, strength)
+        rewarded = graph._replace(weight=graph.weight * rewards)
+        label = search(rewarded, prices, label, done=bar.update)
     return MultiMatching(label, matches.sizes)

@@ -1,154 +1,148 @@
 """Rewards of matches and prices of missing ones, learnt from a clustering."""
 
-import numpy as np
+from typing import NamedTuple
 
-from nmfsync.runtime.compiled import compiled
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, Prices
+import numpy as np
+from numpy.typing import NDArray
+
+from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, count_matches
 from nmfsync.types.arrays import FloatArray, IntArray
 
-PRIOR = 30  # pairs that a pair of images needs to count more than all images together
+# What is learnt are logarithms of ratios of probabilities. These bounds keep the probabilities
+# away from 0 and 1, so that no single number decides everything, and a above b, so that a match
+# never speaks against a track.
+
+LEAST_A, MOST_A = 0.05, 0.98  # of a match, for features of one point
+
+LEAST_B = 1e-4  # of a match, for features of different points: log(a / b) is at most 9
+
+MOST_B = 0.9  # relative to a
+
+LEAST_PAIR = 1.05  # of a between two images, relative to b: log 1.05 is next to no reward
+
+PRIOR = 30  # pairs of features that make two images count as much as the mean of all images
+
+ONE_MORE = 1.0  # of every kind of missing pair, so that none has the probability 0
+
+MOST_VISIBLE = 0.95  # share of the images that see a track
+
+VISIBLE = 0.5  # the same if there is no track yet; its log-odds are 0
+
+FEW = 0.02  # features of an image that are alone even where none is, so that no track costs ∞
 
 
-def learn(matches: MatchGraph, label: IntArray, strength: float) -> tuple[FloatArray, Prices]:
+class Prices(NamedTuple):
+    """What the score charges.
+
+    Attributes
+    ----------
+    missing : (3,) float64 array
+        Price of a pair that is not matched, if neither, one, or both of its
+        features have another match in the image of the other.
+    image_pair : (k, k) float32 array
+        Factor on it for every pair of images; 0 where images were not matched.
+    opening : float
+        Price of a cluster.
+    """
+
+    missing: FloatArray
+    image_pair: NDArray[np.float32]
+    opening: float
+
+
+def learn(graph: MatchGraph, label: IntArray, strength: float) -> tuple[FloatArray, Prices]:
     """Learn the rewards of the matches and the prices of missing ones from a clustering.
 
-    All are log-likelihood ratios, divided by that of an average match.
+    All are log-likelihood ratios, divided by that of an average match. The
+    formulas are in the docstring of `clustersync`.
+
+    Parameters
+    ----------
+    graph : MatchGraph
+    label : (m,) int64 array
+        The cluster of every feature.
+    strength : float
+        Factor on the prices of missing matches, θ / (1 − θ).
+
+    Returns
+    -------
+    rewards : (n,) float64 array
+        Of every entry, for weight 1.
+    prices : Prices
     """
-    k = len(matches.offset) - 1
-    inside, between = _confirmed(matches, label)
-    average = np.log(inside / between)
-    size = np.diff(matches.offset)
-    row = np.repeat(np.arange(len(label)), np.diff(matches.first))
-    found = count_matches(matches)
-    within, found_within, missing_within = _pairs_within(matches, label)
-    pair_inside = (found_within + PRIOR * inside) / (within + PRIOR)
-    pair_inside = np.clip(pair_inside, 1.05 * between, 0.98)
+    k = len(graph.offset) - 1
+    found = count_matches(graph)
+    a, b = match_probabilities(graph, label)
+    average = np.log(a / b)
+    pairs, matched, missing = count_pairs_within(graph, label, found > 0)
+    # a_ij, between images i and j: as if there were PRIOR more pairs, matched with probability a
+    a_ij = np.clip((matched + PRIOR * a) / (pairs + PRIOR), LEAST_PAIR * b, MOST_A)
 
-    # Pairs of images that were matched, pairs of features in them by kind.
-    either = found * (size[:, None] - found) + (size - found.T) * found.T
-    kinds = [(size[:, None] - found) * (size - found.T), either, found * found.T - found]
-    everywhere = np.array([kind[found > 0].sum() / 2 for kind in kinds])
-    same = missing_within + 1.0
-    different = np.maximum(everywhere - missing_within, 0) + 1.0
-    same *= (1 - inside) / same.sum()
-    different *= (1 - between) / different.sum()
-    missing = strength * np.maximum(np.log(different / same), 0) / average
-
-    expected = np.log((1 - between) / (1 - inside))
-    factor = np.where(found > 0, np.log((1 - between) / (1 - pair_inside)) / expected, 0)
-    reward = np.log(pair_inside / between) / average
-    images = matches.image[row], matches.image[matches.other]
-    return reward[images], Prices(missing, factor.astype(np.float32), _opening(label, k) / average)
+    # r_ij = log(a_ij / b) / log(a / b)
+    reward = np.log(a_ij / b) / average
+    # f_ij = log((1 − b) / (1 − a_ij)) / log((1 − b) / (1 − a)); 0 where images were not matched
+    expected = np.log((1 - b) / (1 - a))
+    factor = np.where(found > 0, np.log((1 - b) / (1 - a_ij)) / expected, 0)
+    prices = Prices(
+        strength * _missing_evidence(missing, _count_missing(graph, found), a, b) / average,
+        factor.astype(np.float32),
+        _opening(label, k) / average,
+    )
+    return reward[graph.image[graph.feature], graph.image[graph.other]], prices
 
 
-def _confirmed(matches: MatchGraph, label: IntArray) -> tuple[float, float]:
-    """How often a match is confirmed by another one, inside clusters and between them.
+def match_probabilities(graph: MatchGraph, label: IntArray) -> tuple[float, float]:
+    """Estimate how often features of one point are matched, and features of different points.
 
     Of two clusters with a match between them (or of one cluster), the share of
     the other pairs that are matched as well, averaged over all matches. Between
     clusters this is what wrong matches have in common: next to nothing where
     they are independent, much where things look alike.
+
+    Returns
+    -------
+    a, b : float
+        Inside clusters, and between them.
     """
-    counts = _confirmations(matches, label)
-    inside = counts[0] / max(counts[1], 1)
-    between = counts[2] / max(counts[3], 1)
-    inside = min(max(inside, 0.05), 0.98)
-    return inside, min(max(between, 1e-4), 0.9 * inside)
+    (confirmed_in, possible_in), (confirmed_out, possible_out) = count_confirmations(graph, label)
+    a = min(max(confirmed_in / max(possible_in, 1), LEAST_A), MOST_A)
+    b = min(max(confirmed_out / max(possible_out, 1), LEAST_B), MOST_B * a)
+    return a, b
+
+
+def _count_missing(graph: MatchGraph, found: IntArray) -> FloatArray:
+    """(3,) number of pairs that are not matched, of all features in images with any match.
+
+    By how many of the two have a match in the image of the other. Between images
+    with n_i and n_j features and f matches,
+
+        neither: (n_i − f)(n_j − f)    one: f (n_j − f) + (n_i − f) f    both: f² − f
+    """
+    size = np.diff(graph.offset)
+    with_, without = found, size[:, None] - found  # features of i, by a match in j
+    neither = without * without.T
+    one = with_ * without + without.T * with_.T
+    both = with_ * with_.T - with_
+    return np.array([kind[found > 0].sum() / 2 for kind in (neither, one, both)])
+
+
+def _missing_evidence(within: FloatArray, everywhere: FloatArray, a: float, b: float) -> FloatArray:
+    """(3,) log-likelihood ratio of a missing match of every kind, from the numbers of them."""
+    # P(missing and of kind h | one point) = (1 − a) · share of kind h inside clusters
+    same = within + ONE_MORE
+    same *= (1 - a) / same.sum()
+    # P(missing and of kind h | different points) = (1 − b) · share of kind h elsewhere
+    different = np.maximum(everywhere - within, 0) + ONE_MORE
+    different *= (1 - b) / different.sum()
+    return np.maximum(np.log(different / same), 0)
 
 
 def _opening(label: IntArray, k: int) -> float:
-    """Log-odds that a feature belongs to a track that an image can see, not to a new one."""
+    """Log-odds that a feature belongs to a track that its image can see, not to a new one."""
     size = np.bincount(label)
-    single = (size == 1).sum() / k
-    visible = min(size[size > 1].mean() / k, 0.95) if (size > 1).any() else 0.5
-    return float(max(np.log(visible / (1 - visible) / (single + 0.02)), 0.0))
-
-
-def count_matches(matches: MatchGraph) -> IntArray:
-    """(k, k) number of matches between every two images."""
-    k = len(matches.offset) - 1
-    row = np.repeat(matches.image.astype(np.int64), np.diff(matches.first))
-    return np.bincount(row * k + matches.image[matches.other], minlength=k * k).reshape(k, k)
-
-
-@compiled
-def _confirmations(matches, label):
-    """Return the confirmed and the possible confirmations inside clusters, and between them."""
-    m = len(label)
-    size = np.zeros(m, dtype=np.int64)
-    for p in range(m):
-        size[label[p]] += 1
-    order = np.argsort(label, kind="mergesort")
-    count, touched = np.zeros(m, dtype=np.int64), np.empty(m, dtype=np.int64)
-    counts = np.zeros(4)
-    start = 0
-    while start < m:
-        a, stop, n = label[order[start]], start, 0
-        while stop < m and label[order[stop]] == a:
-            p = order[stop]
-            for entry in range(matches.first[p], matches.first[p + 1]):
-                b = label[matches.other[entry]]
-                if count[b] == 0:
-                    touched[n] = b
-                    n += 1
-                count[b] += 1
-            stop += 1
-        for t in range(n):
-            b = touched[t]
-            # Inside, every match was seen from both ends.
-            found = count[b] / 2 if a == b else float(count[b])
-            pairs = size[a] * (size[a] - 1) / 2 if a == b else float(size[a] * size[b])
-            at = 0 if a == b else 2
-            counts[at] += found * (found - 1)
-            counts[at + 1] += found * (pairs - 1)
-            count[b] = 0
-        start = stop
-    return counts
-
-
-@compiled
-def _pairs_within(matches, label):
-    """Count the pairs inside clusters.
-
-    Returns the (k, k) numbers of all and of matched ones by images, and the (3,)
-    numbers of unmatched ones by how many of the two have another match in the
-    image of the other, in images with any match.
-    """
-    first, other, image = matches.first, matches.other, matches.image
-    m, k = len(label), len(matches.offset) - 1
-    pairs, found = np.zeros((k, k)), np.zeros((k, k))
-    order = np.argsort(label, kind="mergesort")
-    missing = np.zeros(3)
-    matched, sees = np.full(m, -1), np.full(k, -1)
-    compared = np.zeros((k, k), dtype=np.bool_)
-    for p in range(m):
-        for entry in range(first[p], first[p + 1]):
-            compared[image[p], image[other[entry]]] = True
-    start = 0
-    while start < m:
-        stop = start
-        while stop < m and label[order[stop]] == label[order[start]]:
-            stop += 1
-        n = stop - start
-        state = np.zeros((n, n), dtype=np.int8)  # 1: has another match there; 2: matched
-        for s in range(n if n > 1 else 0):
-            p = order[start + s]
-            for entry in range(first[p], first[p + 1]):
-                matched[other[entry]], sees[image[other[entry]]] = p, p
-            for t in range(n):
-                q = order[start + t]
-                if matched[q] == p:
-                    state[s, t] = 2
-                elif sees[image[q]] == p:
-                    state[s, t] = 1
-        for s in range(n if n > 1 else 0):
-            for t in range(n):
-                if s != t:
-                    i, j = image[order[start + s]], image[order[start + t]]
-                    pairs[i, j] += 1
-                    if state[s, t] == 2:
-                        found[i, j] += 1
-                    elif s < t and compared[i, j]:
-                        missing[state[s, t] + state[t, s]] += 1
-        start = stop
-    return pairs, found, missing
+    tracks = size[size > 1]
+    single = (size == 1).sum() / k  # features of an image that are alone
+    visible = min(tracks.mean() / k, MOST_VISIBLE) if len(tracks) else VISIBLE
+    # γ = max(0, log( v / (1 − v) / (s + FEW) ))
+    return float(max(np.log(visible / (1 - visible) / (single + FEW)), 0.0))

@@ -1,4 +1,13 @@
-"""The first move: all features of one image choose their clusters anew."""
+"""The first move: all features of one image choose their clusters anew.
+
+They are taken out of their clusters. Every feature may join one of the clusters
+it has matches with, return to the one it was in, or open one of its own, and no
+cluster may take two of them. Which choice raises the score most is an assignment
+problem, solved exactly.
+"""
+
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -7,155 +16,303 @@ from nmfsync.synchronisation.clustersync.assignment import assign
 from nmfsync.synchronisation.clustersync.members import (
     EPSILON,
     add_member,
-    member_lists,
+    list_members,
     remove_member,
 )
+from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 
-SWEEPS = 3
+SWEEPS = 3  # over the images that wait, before exchanges: 1 or 10 find about as good a score
+
+
+class _Tally(NamedTuple):
+    """What the matches of one feature p of image i say; made once for all features.
+
+    The first three hold the last p or i that marked an entry. What a mark says is
+    true of the graph, whatever the clustering, so that none is ever cleared.
+
+    Attributes
+    ----------
+    matched_with : (m,) int64 array
+        p for the features that p is matched with.
+    sees : (k,) int64 array
+        p for the images that p has a match in.
+    seen_from : (m,) int64 array
+        i for the features that have a match in image i.
+    reward : (m,) float64 array
+        Of the matches of p in every cluster, 0 between features.
+    matches : (m,) int64 array
+        The number of these matches, 0 between features.
+    clusters : int64 array
+        The clusters p may join, in its first entries.
+    """
+
+    matched_with: IntArray
+    sees: IntArray
+    seen_from: IntArray
+    reward: FloatArray
+    matches: IntArray
+    clusters: IntArray
+
+
+class _Choices(NamedTuple):
+    """The assignment problem of one image; made once for all images.
+
+    A row for every feature, a column for every cluster that one of them may join.
+
+    Attributes
+    ----------
+    row_first, column, gain
+        As `assign` takes them.
+    cluster_of : int64 array
+        The cluster of every column.
+    column_of : (m,) int64 array
+        The column of every cluster, -1 for none.
+    """
+
+    row_first: IntArray
+    column: IntArray
+    gain: FloatArray
+    cluster_of: IntArray
+    column_of: IntArray
+
+
+class _State(NamedTuple):
+    """What changes from image to image.
+
+    Attributes
+    ----------
+    waiting : (k,) bool array
+        Images that have to choose (again).
+    changed : (m,) bool array
+        Clusters that lost or won a feature.
+    empty : (m,) int64 array
+        A stack of the empty clusters.
+    height : (1,) int64 array
+        Of the stack.
+    """
+
+    waiting: BoolArray
+    changed: BoolArray
+    empty: IntArray
+    height: IntArray
 
 
 @compiled
-def reassign_images(matches, prices, label, changed):
+def reassign_images(graph, prices, label, changed):
     """Let the features of one image after another choose their clusters anew.
 
-    Begins with the images that the clusters marked in `changed` have matches in.
-    Returns the marks of those that lost or won a feature.
+    Parameters
+    ----------
+    graph : MatchGraph
+    prices : Prices
+    label : (m,) int64 array
+        Changed in place.
+    changed : (m,) bool array
+        Clusters that changed before: only images they have features or matches
+        in choose at first, and then those that a move concerns.
+
+    Returns
+    -------
+    (m,) bool array
+        Clusters that lost or won a feature.
     """
-    first, other, weight, image, offset = matches
-    missing, image_pair, opening = prices
-    m, k = len(image), len(offset) - 1
-    lists = member_lists(label)
-    head, after, _, size = lists
-    widest, most = 0, 0
-    for i in range(k):
-        widest = max(widest, first[offset[i + 1]] - first[offset[i]])
-        most = max(most, offset[i + 1] - offset[i])
-    widest += most  # the cluster a feature is in may share no match with it
-    row_first = np.zeros(most + 1, dtype=np.int64)
-    column, gain = np.empty(widest, dtype=np.int64), np.empty(widest)
-    cluster_of, column_of = np.empty(widest, dtype=np.int64), np.full(m, -1)
-    touched = np.empty(widest, dtype=np.int64)
-    reward, degree = np.zeros(m), np.zeros(m, dtype=np.int64)
-    # A bound that spares most clusters the walk through their members.
-    cheapest = np.zeros(k)
-    for i in range(k if k > 1 else 0):
-        factor = image_pair[i].copy()
-        factor[i] = np.inf
-        cheapest[i] = missing.min() * factor.min()
-    # Marks hold the number of the visit that set them, so that none is ever cleared.
-    matched, seen_by = np.full(m, -1), np.full(m, -1)
-    sees = np.full(k, -1)
-    waiting, now = np.zeros(k, dtype=np.bool_), np.zeros(m, dtype=np.bool_)
-    for p in range(m):
-        if changed[label[p]]:
-            waiting[image[p]] = True
-            for entry in range(first[p], first[p + 1]):
-                waiting[image[other[entry]]] = True
-    empty, empties = np.empty(m, dtype=np.int64), 0
-    for cluster in range(m):
-        if head[cluster] < 0:
-            empty[empties] = cluster
-            empties += 1
-    visit = 0
+    clusters = list_members(label)
+    tally, choices = _make_buffers(graph)
+    state = _start(graph, clusters, changed)
+    cheapest = _cheapest_missing(prices)
     for _ in range(SWEEPS):
         moved = 0
-        for i in range(k):
-            if not waiting[i]:
-                continue
-            waiting[i] = False
-            visit += m + 1
-            start, stop = offset[i], offset[i + 1]
-            for p in range(start, stop):
-                remove_member(p, label, lists)
-                for entry in range(first[p], first[p + 1]):
-                    seen_by[other[entry]] = visit
-            edges, columns = 0, 0
-            for p in range(start, stop):
-                stamp = visit + p
-                n = 0
-                for entry in range(first[p], first[p + 1]):
-                    q = other[entry]
-                    matched[q], sees[image[q]] = stamp, stamp
-                    if reward[label[q]] == 0.0:
-                        touched[n] = label[q]
-                        n += 1
-                    reward[label[q]] += weight[entry]
-                    degree[label[q]] += 1
-                if reward[label[p]] == 0.0 and head[label[p]] >= 0:
-                    touched[n] = label[p]
-                    n += 1
-                for t in range(n):
-                    cluster = touched[t]
-                    value = reward[cluster] + opening
-                    reward[cluster] = 0.0
-                    if cluster == label[p]:
-                        value += EPSILON  # ties: stay
-                    if value <= (size[cluster] - degree[cluster]) * cheapest[i]:
-                        degree[cluster] = 0
-                        continue
-                    degree[cluster] = 0
-                    q = head[cluster]
-                    while q >= 0 and value > 0:
-                        if matched[q] != stamp:
-                            others = (sees[image[q]] == stamp) + (seen_by[q] == visit)
-                            value -= image_pair[i, image[q]] * missing[others]
-                        q = after[q]
-                    if value > 0:
-                        if column_of[cluster] < 0:
-                            column_of[cluster], cluster_of[columns] = columns, cluster
-                            columns += 1
-                        column[edges], gain[edges] = column_of[cluster], value
-                        edges += 1
-                row_first[p - start + 1] = edges
-            chosen = assign(row_first[: stop - start + 1], column, gain, columns)
-            for c in range(columns):
-                column_of[cluster_of[c]] = -1
-            n, empties = _move(
-                matches,
-                chosen,
-                cluster_of,
-                i,
-                label,
-                lists,
-                now,
-                waiting,
-                empty,
-                empties,
-            )
-            moved += n
+        for i in range(len(state.waiting)):
+            if state.waiting[i]:
+                state.waiting[i] = False
+                columns = _collect_choices(i, graph, prices, cheapest[i], clusters, tally, choices)
+                features = graph.offset[i + 1] - graph.offset[i]
+                chosen = assign(
+                    choices.row_first[: features + 1], choices.column, choices.gain, columns
+                )
+                moved += _move(i, chosen, graph, clusters, choices, state)
+                for cluster in choices.cluster_of[:columns]:
+                    choices.column_of[cluster] = -1
         if moved == 0:
             break
-    return now
+    return state.changed
 
 
 @compiled
-def _move(matches, chosen, cluster_of, i, label, lists, changed, waiting, empty, empties):
-    """Carry out an image's choice; a feature without a cluster gets an empty one.
+def _make_buffers(graph):
+    m, k = len(graph.image), len(graph.offset) - 1
+    features = matches = 0  # the most of one image
+    for i in range(k):
+        start, stop = graph.offset[i], graph.offset[i + 1]
+        features = max(features, stop - start)
+        matches = max(matches, graph.first[stop] - graph.first[start])
+    choices = matches + features  # a feature may have no match in the cluster it was in
+    return (
+        _Tally(
+            np.full(m, -1),
+            np.full(k, -1),
+            np.full(m, -1),
+            np.zeros(m),
+            np.zeros(m, dtype=np.int64),
+            np.empty(choices, dtype=np.int64),
+        ),
+        _Choices(
+            np.zeros(features + 1, dtype=np.int64),
+            np.empty(choices, dtype=np.int64),
+            np.empty(choices),
+            np.empty(choices, dtype=np.int64),
+            np.full(m, -1),
+        ),
+    )
 
-    Returns how many features have moved, and the new number of empty clusters.
+
+@compiled
+def _start(graph, clusters, changed):
+    """Return the state at the start: images wait that changed clusters have matches in."""
+    m, k = len(graph.image), len(graph.offset) - 1
+    waiting = np.zeros(k, dtype=np.bool_)
+    for p in range(m):
+        if changed[clusters.label[p]]:
+            waiting[graph.image[p]] = True
+            for entry in range(graph.first[p], graph.first[p + 1]):
+                waiting[graph.image[graph.other[entry]]] = True
+    state = _State(
+        waiting,
+        np.zeros(m, dtype=np.bool_),
+        np.empty(m, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
+    for cluster in range(m):
+        if clusters.head[cluster] < 0:
+            _push_empty(cluster, state)
+    return state
+
+
+@compiled
+def _cheapest_missing(prices):
+    """(k,) price of a missing pair of every image at least."""
+    k = len(prices.image_pair)
+    cheapest = np.zeros(k)
+    for i in range(k if k > 1 else 0):  # one image has no pairs
+        factor = prices.image_pair[i].copy()
+        factor[i] = np.inf
+        cheapest[i] = prices.missing.min() * factor.min()
+    return cheapest
+
+
+@compiled
+def _collect_choices(i, graph, prices, cheapest, clusters, tally, choices):
+    """Take the features of image i out of their clusters; fill in what they may choose.
+
+    Returns the number of columns.
     """
-    first, other, image = matches.first, matches.other, matches.image
-    head = lists[0]
-    start, stop = matches.offset[i], matches.offset[i + 1]
-    moved = 0
-    old = label[start:stop].copy()
+    start, stop = graph.offset[i], graph.offset[i + 1]
+    for p in range(start, stop):
+        remove_member(clusters, p)
+        for entry in range(graph.first[p], graph.first[p + 1]):
+            tally.seen_from[graph.other[entry]] = i
+    entries, columns = 0, 0
+    for p in range(start, stop):
+        n = _read_matches(p, graph, clusters, tally)
+        for t in range(n):
+            cluster = tally.clusters[t]
+            gain = _gain(p, i, cluster, graph, prices, cheapest, clusters, tally)
+            tally.reward[cluster], tally.matches[cluster] = 0.0, 0
+            if gain > 0:
+                if choices.column_of[cluster] < 0:
+                    choices.column_of[cluster], choices.cluster_of[columns] = columns, cluster
+                    columns += 1
+                choices.column[entries] = choices.column_of[cluster]
+                choices.gain[entries] = gain
+                entries += 1
+        choices.row_first[p - start + 1] = entries
+    return columns
+
+
+# Inlined: it takes many arrays, and is called for every feature.
+@partial(compiled, inline="always")
+def _read_matches(p, graph, clusters, tally):
+    """Mark and count the matches of p; return how many clusters it may join.
+
+    Those it has matches with, and its last one if somebody is left there.
+    """
+    n = 0
+    for entry in range(graph.first[p], graph.first[p + 1]):
+        q = graph.other[entry]
+        cluster = clusters.label[q]
+        tally.matched_with[q] = p
+        tally.sees[graph.image[q]] = p
+        if tally.matches[cluster] == 0:
+            tally.clusters[n] = cluster
+            n += 1
+        tally.matches[cluster] += 1
+        tally.reward[cluster] += graph.weight[entry]
+    old = clusters.label[p]
+    tally.clusters[n] = old
+    # Without a branch, which would cost reference counts.
+    return n + ((tally.matches[old] == 0) & (clusters.head[old] >= 0))
+
+
+@compiled
+def _gain(p, i, cluster, graph, prices, cheapest, clusters, tally):
+    """By how much the score is higher if p joins the cluster than if it opens one.
+
+    gain = Σ reward of its matches there + opening − Σ price of its missing pairs there
+
+    Where this is not above 0, some number not above 0 is returned.
+    """
+    gain = tally.reward[cluster] + prices.opening
+    if cluster == clusters.label[p]:
+        gain += EPSILON  # of equal choices, to stay
+    missing = clusters.size[cluster] - tally.matches[cluster]
+    if gain <= missing * cheapest:  # this spares most clusters the walk through their members
+        return 0.0
+    q = clusters.head[cluster]
+    while q >= 0 and gain > 0:
+        if tally.matched_with[q] != p:
+            j = graph.image[q]
+            others = (tally.sees[j] == p) + (tally.seen_from[q] == i)
+            gain -= prices.image_pair[i, j] * prices.missing[others]
+        q = clusters.next[q]
+    return gain
+
+
+@compiled
+def _move(i, chosen, graph, clusters, choices, state):
+    """Put the features of image i into the clusters they chose; return how many moved.
+
+    One without a cluster stays in its own if nobody else is there any more, and
+    opens one if there is.
+    """
+    start, stop = graph.offset[i], graph.offset[i + 1]
+    old = clusters.label[start:stop].copy()
     for p in range(start, stop):
         if chosen[p - start] >= 0:
-            add_member(p, cluster_of[chosen[p - start]], label, lists)
+            add_member(clusters, p, choices.cluster_of[chosen[p - start]])
     for p in range(start, stop):
-        cluster = old[p - start]
-        if chosen[p - start] < 0 and head[cluster] < 0:
-            add_member(p, cluster, label, lists)
-        elif chosen[p - start] < 0:
-            empties -= 1
-            add_member(p, empty[empties], label, lists)
+        if chosen[p - start] < 0:
+            alone = clusters.head[old[p - start]] < 0
+            add_member(clusters, p, old[p - start] if alone else _pop_empty(state))
+    moved = 0
     for p in range(start, stop):
-        if head[old[p - start]] < 0:
-            empty[empties] = old[p - start]
-            empties += 1
-        if label[p] != old[p - start]:
+        before, after = old[p - start], clusters.label[p]
+        if clusters.head[before] < 0:
+            _push_empty(before, state)
+        if after != before:
             moved += 1
-            changed[label[p]] = changed[old[p - start]] = True
-            for entry in range(first[p], first[p + 1]):
-                waiting[image[other[entry]]] = True
-    return moved, empties
+            state.changed[before] = state.changed[after] = True
+            for entry in range(graph.first[p], graph.first[p + 1]):
+                state.waiting[graph.image[graph.other[entry]]] = True
+    return moved
+
+
+@compiled
+def _push_empty(cluster, state):
+    state.empty[state.height[0]] = cluster
+    state.height[0] += 1
+
+
+@compiled
+def _pop_empty(state):
+    state.height[0] -= 1
+    return state.empty[state.height[0]]

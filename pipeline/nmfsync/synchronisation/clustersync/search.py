@@ -1,14 +1,12 @@
-"""Correlation clustering with at most one feature of an image in a cluster.
-
-The compiled heart of `clustersync`: local search on the score of a clustering,
+"""Local search on the score of a clustering with at most one feature of an image in a cluster.
 
     score = Σ reward of the matches inside clusters
             − Σ price of the pairs inside clusters that are not matched
-            − opening · (number of clusters),
+            − opening · (number of clusters)
 
-by two kinds of moves that never lower it: all features of one image choose
-their clusters anew, which is an exact assignment; and two clusters (or one and
-an empty one) exchange features, which contains merging, splitting and swapping.
+Two kinds of moves never lower it: all features of one image choose their
+clusters anew, which is an exact assignment; and two clusters (or one and an
+empty one) exchange features, which contains merging, splitting and swapping.
 Everything is a count over the matches of a feature and the members of the
 clusters it touches, so the cost of a sweep is linear in the number of matches.
 """
@@ -19,19 +17,20 @@ from typing import Any
 import numpy as np
 
 from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, Prices, connected_parts
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, connected_parts
+from nmfsync.synchronisation.clustersync.prices import Prices
 from nmfsync.synchronisation.clustersync.reassign import reassign_images
 from nmfsync.types.arrays import IntArray
 
-ROUNDS = 30
+ROUNDS = 30  # of both moves at most: the last ones concern a handful of clusters
 
 
-def score(matches: MatchGraph, prices: Prices, label: IntArray) -> float:
-    """Score of a clustering, as written at the top: slow, but plain; for tests.
+def score(graph: MatchGraph, prices: Prices, label: IntArray) -> float:
+    """Score of a clustering, by the formula above: the slow reference that tests compare with.
 
     Parameters
     ----------
-    matches : MatchGraph
+    graph : MatchGraph
     prices : Prices
     label : (m,) int array
         The cluster of every feature.
@@ -40,11 +39,11 @@ def score(matches: MatchGraph, prices: Prices, label: IntArray) -> float:
     -------
     float
     """
-    m, image = len(label), matches.image
-    row = np.repeat(np.arange(m), np.diff(matches.first))
-    weight, seen = np.zeros((m, m)), np.zeros((m, len(matches.offset) - 1), dtype=int)
-    weight[row, matches.other] = matches.weight
-    seen[row, image[matches.other]] = 1
+    m, image = len(label), graph.image
+    weight, seen = np.zeros((m, m)), np.zeros((m, len(graph.offset) - 1), dtype=int)
+    weight[graph.feature, graph.other] = graph.weight
+    seen[graph.feature, image[graph.other]] = 1
+    # price_pq = missing[how many of the two see the image of the other] · image_pair_ij
     price = prices.missing[seen[:, image] + seen[:, image].T] * prices.image_pair[image][:, image]
     pairs = np.triu(label[:, None] == label, 1)
     gain = np.where(weight > 0, weight, -price)
@@ -52,7 +51,7 @@ def score(matches: MatchGraph, prices: Prices, label: IntArray) -> float:
 
 
 def search(
-    matches: MatchGraph,
+    graph: MatchGraph,
     prices: Prices,
     label: IntArray,
     rounds: int = ROUNDS,
@@ -62,10 +61,12 @@ def search(
 
     Parameters
     ----------
-    matches : MatchGraph
+    graph : MatchGraph
+        Its weights are the rewards.
     prices : Prices
     label : (m,) int64 array
-        Numbers below m. No two features of one image have the same.
+        The cluster of every feature, a number below m. No two features of one
+        image have the same.
     rounds : int
         Stop after so many rounds of both moves in any case.
     done : callable
@@ -76,11 +77,11 @@ def search(
     (m,) int64 array
     """
     label = label.copy()
-    moved = exchanged = np.ones(len(label), dtype=np.bool_)
+    moved = exchanged = np.ones(len(label), dtype=np.bool_)  # clusters that changed of late
     for _ in range(rounds):
-        moved = reassign_images(matches, prices, label, moved | exchanged)
-        exchanged = exchange_between_clusters(matches, prices, label, moved | exchanged)
+        moved = reassign_images(graph, prices, label, moved | exchanged)
+        exchanged = exchange_between_clusters(graph, prices, label, moved | exchanged)
         done()
         if not (moved.any() or exchanged.any()):
             break
-    return connected_parts(matches, label)
+    return connected_parts(graph, label)

@@ -10,13 +10,12 @@ import warnings
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
-from scipy.sparse.csgraph import connected_components
 
 from nmfsync.errors import NmfsyncWarning
 from nmfsync.runtime.progress import phase
 from nmfsync.runtime.threads import map_blocks
+from nmfsync.synchronisation.numerics.components import groups, label_components
 from nmfsync.synchronisation.numerics.products import (
     PANEL,
     gram,
@@ -24,23 +23,46 @@ from nmfsync.synchronisation.numerics.products import (
     recurrence_step,
     sparse_product,
 )
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import FloatArray, IntArray
 
 Order = Literal["algebraic", "magnitude"]
 
 DENSE_SIZE = 1500  # components up to here are solved densely, at about 1 s and 50 MB
 
-LANCZOS_STEPS = 20
+# Larger ones are, too, up to this multiple of the number of eigenvectors: their basis alone is
+# then about as large as the dense matrix, and most of the spectrum is wanted.
+DENSE_RATIO = 3
 
-MAX_FILTERS = 60
-
-MAX_DEGREE = 32
-
-MAX_GAIN = 1e7  # of the largest eigenvalue over those to be damped, about 1/ε in single precision
+DIGITS = 9  # after the point, by which eigenvalues differ; the later ones are rounding errors
 
 EPS = np.finfo(np.float64).eps
 
+# The iterative solver for the other components.
+
+MAX_FILTERS = 60  # rounds; spectra without a gap would take hundreds for the last digits
+
 TOLERANCE = 1e-6  # of the residual, relative to a bound of the largest eigenvalue
+
+WARNING = 1e-3  # residual that is worth a warning, relative to the same bound
+
+# Vectors beyond those wanted, at least, and as a share of those: the last wanted ones converge
+# the faster the further away the first eigenvalue is that has no vector.
+LEAST_SPARE = 10
+SPARE_SHARE = 8  # 1 / 8
+
+LANCZOS_STEPS = 20  # for the ends of the spectrum, which only have to be bounded
+
+EXHAUSTED = 1e-9  # length of the next Lanczos vector below which it is rounding errors
+
+MAX_GAIN = 1e7  # of the largest eigenvalue over those to be damped, about 1/ε in single precision
+
+MIN_DEGREE, MAX_DEGREE = 2, 32  # of the filter; a higher one gains less than a new projection
+
+LEAST_WIDTH = 1e-3  # of the damped interval, where the spectrum ends just below the wanted part
+
+# The least half width of the damped interval, and relative distance of the largest eigenvalue
+# from it: the filter divides by both.
+LEAST_HALF, LEAST_DISTANCE = 1e-6, 1e-6
 
 
 def top_eigenpairs(
@@ -81,7 +103,7 @@ def top_eigenpairs(
     # Equal eigenvalues differ by rounding: the first feature decides among them.
     first = np.array([rows[0] for rows, _, _ in blocks])[block_of]
     size = np.abs(values) if by == "magnitude" else values
-    chosen = np.lexsort((column_of, first, -np.round(size, 9)))[:count]
+    chosen = np.lexsort((column_of, first, -np.round(size, DIGITS)))[:count]
     vectors = np.zeros((m, count))
     for number in np.unique(block_of[chosen]):
         rows, _, block_vectors = blocks[number]
@@ -105,23 +127,19 @@ def _warn_if_truncated(W: sparse.csr_array, vectors: FloatArray) -> None:
 
 def _component_eigenpairs(
     W: sparse.csr_array, count: int, by: Order, seed: int
-) -> list[tuple[NDArray[np.int64], FloatArray, FloatArray]]:
+) -> list[tuple[IntArray, FloatArray, FloatArray]]:
     """Rows, eigenvalues and eigenvectors of every connected component."""
-    _, label = connected_components(W, directed=False)
-    order = np.argsort(label, kind="stable")
-    components = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
-    by_size: dict[int, list[NDArray[np.int64]]] = {}
-    for rows in components:
+    by_size: dict[int, list[IntArray]] = {}
+    for rows in groups(label_components(W)):
         by_size.setdefault(len(rows), []).append(rows)
-    # Beyond DENSE_SIZE, dense only where the basis itself is about as large.
-    limit = max(DENSE_SIZE, 3 * count)
+    limit = max(DENSE_SIZE, DENSE_RATIO * count)
     dense = [group for n, group in sorted(by_size.items()) if n <= limit]
-    result: list[tuple[NDArray[np.int64], FloatArray, FloatArray]] = []
-    with phase(sum(map(len, dense)), "Eigenvectors", "component") as shown:
+    result: list[tuple[IntArray, FloatArray, FloatArray]] = []
+    with phase(sum(map(len, dense)), "Eigenvectors", "component") as bar:
         for group in dense:
             values, vectors = _dense_eigenpairs(W, np.array(group))
             result.extend(zip(group, values, vectors, strict=True))
-            shown.update(len(group))
+            bar.update(len(group))
     for n, group in sorted(by_size.items()):
         for rows in group if n > limit else ():
             pairs = _filtered_subspace(W[rows][:, rows], count, by, seed)
@@ -129,8 +147,8 @@ def _component_eigenpairs(
     return result
 
 
-def _dense_eigenpairs(W: sparse.csr_array, group: NDArray[np.int64]) -> tuple[Any, Any]:
-    """Solve all components of one size at once.
+def _dense_eigenpairs(W: sparse.csr_array, group: IntArray) -> tuple[Any, Any]:
+    """Solve all components of one size at once; `group` is (components, rows).
 
     NumPy's solver is divide and conquer: the relatively robust one may fail on
     repeated eigenvalues.
@@ -149,36 +167,37 @@ def _filtered_subspace(
 ) -> tuple[FloatArray, FloatArray]:
     """Chebyshev-filtered subspace iteration with Rayleigh-Ritz projections.
 
-    Repeated eigenvalues do not trouble it, and it stops after a bounded number
-    of rounds with the best pairs found (Zhou, Saad, Tiago & Chelikowsky 2006).
-    The filter works in single precision: it only has to turn the subspace, whose
-    eigenpairs and residuals are computed in double precision.
+    It copes with repeated eigenvalues, and stops after a bounded number of rounds
+    with the best pairs found (Zhou, Saad, Tiago & Chelikowsky 2006). The filter
+    works in single precision: it only has to turn the subspace, whose eigenpairs
+    and residuals are computed in double precision.
     """
     n = A.shape[0]
     A = sparse.csr_array((A.data, A.indices.astype(np.int32), A.indptr), shape=A.shape)
     A_single = A.astype(np.float32)
-    width = min(n, count + max(10, count // 8))
-    radius = float(np.abs(A).sum(axis=1).max())  # Gershgorin: no eigenvalue lies beyond
+    width = min(n, count + max(LEAST_SPARE, count // SPARE_SHARE))
+    radius = float(np.abs(A).sum(axis=1).max())  # |λ| ≤ max_p Σ_q |a_pq| (Gershgorin)
     rng = np.random.default_rng(seed)
     least, largest = _extreme_values(A, rng.standard_normal(n))
     X = rng.standard_normal((n, width))
-    with phase(None, "Eigenvectors", "round") as shown:
+    with phase(None, "Eigenvectors", "round") as bar:
         for filters_left in reversed(range(MAX_FILTERS)):
             values, residual = _rayleigh_ritz(A, X, by)
             unfinished = np.flatnonzero(residual[:count] > TOLERANCE * radius)
             if len(unfinished) == 0 or filters_left == 0:
                 break
             if by == "magnitude":
-                # ‖Ax‖ and not the Ritz value, which is near 0 where λ and −λ are mixed.
+                # ‖Ax‖ = √(value² + residual²), and not the Ritz value, which is near 0
+                # where λ and −λ are mixed.
                 cut = np.hypot(values, residual)[count:].min()
                 low = -cut
             else:
                 cut = values[-1]
-                low = min(least, cut - 1e-3)
+                low = min(least, cut - LEAST_WIDTH)
             _filter(A_single, X[:, unfinished[0] :], low, cut, max(largest, -least))
-            shown.update()
+            bar.update()
     worst = residual[:count].max()
-    if worst > 1e-3 * radius:
+    if worst > WARNING * radius:
         warnings.warn(
             f"the {count} leading eigenvectors of a component of {n} features "
             f"are exact only to {worst / radius:.0e}",
@@ -189,7 +208,11 @@ def _filtered_subspace(
 
 
 def _extreme_values(A: sparse.csr_array, start: FloatArray) -> tuple[float, float]:
-    """Bounds of the spectrum, from a few Lanczos steps (Zhou & Li 2011); nearly always true."""
+    """Bounds of the spectrum, from a few Lanczos steps (Zhou & Li 2011); nearly always true.
+
+    The extreme eigenvalues of the tridiagonal matrix, less or more by the
+    residual of their eigenvectors.
+    """
     previous, beta = np.zeros_like(start), 0.0
     current = start / np.linalg.norm(start)
     diagonal, beside = [], []
@@ -199,7 +222,7 @@ def _extreme_values(A: sparse.csr_array, start: FloatArray) -> tuple[float, floa
         following -= diagonal[-1] * current
         beta = float(np.linalg.norm(following))
         beside.append(beta)
-        if beta < 1e-9:
+        if beta < EXHAUSTED:
             break
         previous, current = current, following / beta
     values, vectors = linalg.eigh_tridiagonal(diagonal, beside[:-1])
@@ -229,19 +252,21 @@ def _rayleigh_ritz(A: sparse.csr_array, X: FloatArray, by: Order) -> tuple[Float
 def _filter(A: sparse.csr_array, X: FloatArray, low: float, high: float, largest: float) -> None:
     """Damp, in place, the eigenvectors with eigenvalues in [low, high], amplify all others.
 
-    A Chebyshev polynomial of A, its degree limited such that the largest
+    The Chebyshev polynomial T_n(x) with x = (A − centre) / half, by the recurrence
+    T_(j+1) = 2x T_j − T_(j−1). In [low, high] it is between −1 and 1; outside, it
+    is about ½ exp(n arccosh |x|). Its degree is limited such that the largest
     eigenvalue does not drown the others in rounding errors.
     """
-    centre, half = (low + high) / 2, max((high - low) / 2, 1e-6)
-    growth = np.arccosh(max((largest - centre) / half, 1 + 1e-6))
-    degree = int(np.clip(np.log(MAX_GAIN) / growth, 2, MAX_DEGREE))
+    centre, half = (low + high) / 2, max((high - low) / 2, LEAST_HALF)
+    growth = np.arccosh(max((largest - centre) / half, 1 + LEAST_DISTANCE))
+    degree = int(np.clip(np.log(MAX_GAIN) / growth, MIN_DEGREE, MAX_DEGREE))
 
     def work(columns: slice) -> None:
         current = X[:, columns].astype(np.float32, order="C")
         following = np.zeros_like(current)
         for scale in [1 / half] + [2 / half] * (degree - 1):
-            told = np.float32(scale), np.float32(centre)
-            recurrence_step(A.indptr, A.indices, A.data, *told, current, following)
+            single = np.float32(scale), np.float32(centre)
+            recurrence_step(A.indptr, A.indices, A.data, *single, current, following)
             current, following = following, current
         X[:, columns] = current
 

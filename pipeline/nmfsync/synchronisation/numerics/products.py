@@ -2,16 +2,16 @@
 
 from typing import TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.threads import map_blocks
 
 Real = TypeVar("Real", np.float32, np.float64)
 
-COLUMNS = 128  # the same where the columns of tall arrays are shared out
+COLUMNS = 128  # of a block of AᵀB; like the rows of a block (`BLOCK`): fast, and in the cache
 
 PANEL = 64  # columns of a sparse product: the rows it gathers have to stay in the cache
 
@@ -51,9 +51,12 @@ def sparse_product(W: sparse.csr_array, X: NDArray[np.float64]) -> NDArray[np.fl
     return result
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def recurrence_step(indptr, indices, data, scale, centre, X, Y):
-    """Set Y to scale · (W − centre) X − Y, with W in CSR form."""
+    """Set Y to scale · (W − centre) X − Y, with W in CSR form.
+
+    The reference in the tests is the same line in SciPy.
+    """
     row = np.empty(X.shape[1], X.dtype)
     for p in range(len(Y)):
         row[:] = -centre * X[p]

@@ -9,8 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from nmfsync.runtime.progress import phase
 from nmfsync.types.arrays import IntArray
 
-# Below this an entry carries no evidence, only rounding errors.
-NO_EVIDENCE = 1e-9
+NO_EVIDENCE = 1e-9  # entries of R up to here are rounding errors
 
 
 def assign_to_universe(R: NDArray[np.floating], sizes: IntArray, theta: float) -> IntArray:
@@ -36,11 +35,11 @@ def assign_to_universe(R: NDArray[np.floating], sizes: IntArray, theta: float) -
     m, d = R.shape
     universe = d + np.arange(m)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    with phase(len(sizes), "Assigning", "image") as shown:
+    with phase(len(sizes), "Assigning", "image") as bar:
         for start, stop in pairwise(offsets):
             rows, columns = linear_sum_assignment(R[start:stop], maximize=True)
             universe[start + rows] = columns
-            shown.update()
+            bar.update()
     assigned = np.flatnonzero(universe < d)
     fit = R[assigned, universe[assigned]]
     pruned = assigned[(fit < theta) | (fit <= NO_EVIDENCE)]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 import strategies
 from builders import matches_of
 from clusterings import SEEDS, cliques, dense, partition, read
-from nmfsync.synchronisation.clustersync.graph import grow, support
+from nmfsync.synchronisation.clustersync.start import grow, support
 
 
 @settings(max_examples=60, deadline=None)

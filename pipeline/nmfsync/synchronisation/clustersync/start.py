@@ -1,0 +1,102 @@
+"""The clustering that the search starts from: grown along the matches with most support.
+
+Plain versions of both steps are in tests/synchronisation/clustersync/test_start.py.
+"""
+
+import numpy as np
+
+from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.threads import map_blocks
+from nmfsync.synchronisation.clustersync.graph import MatchGraph
+from nmfsync.types.arrays import FloatArray, IntArray
+
+
+def support(graph: MatchGraph) -> FloatArray:
+    """Share of a feature's matches that agree with a match, for every match p < q; else 0.
+
+    A match p–q is supported by r if p–r and q–r are matches too. The number of
+    supporters (by weight, the match itself included) is divided by the smaller
+    number of matches of p and q.
+    """
+    result = np.zeros(len(graph.other))
+    map_blocks(lambda rows: _support(graph, rows.start, rows.stop, result), len(graph.image))
+    return result
+
+
+def grow(graph: MatchGraph, priority: FloatArray) -> IntArray:
+    """Join clusters along the matches, those of highest priority first.
+
+    Every feature begins as a cluster. Two clusters stay apart if they have
+    features of one image.
+
+    Parameters
+    ----------
+    graph : MatchGraph
+    priority : (n,) float64 array
+        Of every entry p–q with p < q; others are not read. The first of equal
+        ones comes first.
+
+    Returns
+    -------
+    (m,) int64 array
+        The cluster of every feature, a number below m.
+    """
+    p, q = graph.feature, graph.other
+    once = np.flatnonzero(p < q)
+    once = once[np.argsort(-priority[once], kind="stable")]
+    return np.asarray(_grow(p[once], q[once], graph.image, len(graph.offset) - 1))
+
+
+@compiled
+def _support(graph, start, stop, result):
+    """Fill in the support of the entries of features `start` to `stop` - 1."""
+    first, other, weight = graph.first, graph.other, graph.weight
+    for p in range(start, stop):
+        for entry in range(first[p], first[p + 1]):
+            q = other[entry]
+            if q < p:
+                continue
+            # support = (w_pq + Σ_r min(w_pr, w_qr)) / min(number of matches of p, of q)
+            total = weight[entry]
+            e, f = first[p], first[q]  # both lists of matches ascend
+            while e < first[p + 1] and f < first[q + 1]:
+                if other[e] == other[f]:
+                    total += min(weight[e], weight[f])
+                    e, f = e + 1, f + 1
+                elif other[e] < other[f]:
+                    e += 1
+                else:
+                    f += 1
+            result[entry] = total / min(first[p + 1] - first[p], first[q + 1] - first[q])
+
+
+@compiled
+def _grow(P, Q, image, k):
+    """Join the clusters of P[n] and Q[n], for n = 0, 1, …, where no image is in both."""
+    m = len(image)
+    label, size = np.arange(m), np.ones(m, dtype=np.int64)
+    # The members of every cluster in a linked list: lists are only ever joined.
+    head, tail, after = np.arange(m), np.arange(m), np.full(m, -1)
+    seen_for = np.full(k, -1)  # n for the images of the smaller cluster of match n
+    for n in range(len(P)):
+        a, b = label[P[n]], label[Q[n]]
+        if a == b:
+            continue
+        if size[a] < size[b]:
+            a, b = b, a
+        p = head[b]
+        while p >= 0:
+            seen_for[image[p]] = n
+            p = after[p]
+        p = head[a]
+        while p >= 0 and seen_for[image[p]] != n:
+            p = after[p]
+        if p >= 0:  # the image of p is in both
+            continue
+        p = head[b]
+        while p >= 0:
+            label[p] = a
+            p = after[p]
+        after[tail[a]], tail[a] = head[b], tail[b]
+        size[a] += size[b]
+    return label
