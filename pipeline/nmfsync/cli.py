@@ -58,6 +58,21 @@ Universe = Annotated[
     ),
 ]
 
+
+def _theta_help() -> str:
+    defaults = []
+    for name, method in METHODS.items():
+        if method.consistent is not None and "theta" in method.arguments:
+            weighted = method.weighted_options.get("theta", method.theta)
+            also = f" ({weighted:g} for matches with weights)" if weighted != method.theta else ""
+            defaults.append(f"{method.theta:g}{also} for {name}")
+    return (
+        "How sure matches must be, from 0 to 1: larger keeps fewer, surer matches. By default "
+        + ", ".join(defaults) + "; the other methods take none."
+    )  # fmt: skip
+
+
+Theta = Annotated[float | None, typer.Option(help=_theta_help(), metavar="T")]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", metavar="S")]
 
 
@@ -138,18 +153,11 @@ def run(
         typer.Option(
             help="Keep only matches of two images that agree with one fundamental matrix "
             "(fundamental) or homography (homography).",
-            metavar="MODEL",
+            metavar="GEOMETRY",
         ),
     ] = None,
     universe: Universe = "auto",
-    theta: Annotated[
-        float | None,
-        typer.Option(
-            help="Larger keeps fewer, surer matches (0 to 1): clustersync charges missing matches "
-            "more, nmfsync drops features that fit their point less than this. By default 0.4.",
-            metavar="T",
-        ),
-    ] = None,
+    theta: Theta = None,
     seed: Seed = 0,
     data: Data = None,
     out: Annotated[Path, typer.Option(help="Where to write.", metavar="DIR")] = Path("outputs"),
@@ -279,10 +287,10 @@ def study(
     interrupted study continues where it stopped, and more samples add to those there are.
     """
     with _interruptible("the same command continues after the last finished sample"):
-        study = run_study(name, out, samples, data, jobs, progress=True)
-    for verdict in study.results.verdicts:
+        done = run_study(name, out, samples, data, jobs, progress=True)
+    for verdict in done.results.verdicts:
         typer.echo(verdict)
-    typer.echo(f"Report: {study.report}")
+    typer.echo(f"Report: {done.report}")
 
 
 @data_app.command("list")
@@ -351,13 +359,7 @@ def synchronise(
         str, typer.Option(help=f"One of {', '.join(METHODS)}.", metavar="NAME")
     ] = "clustersync",
     universe: Universe = "auto",
-    theta: Annotated[
-        float | None,
-        typer.Option(
-            help="Larger keeps fewer, surer matches (0 to 1; clustersync and nmfsync).",
-            metavar="T",
-        ),
-    ] = None,
+    theta: Theta = None,
     seed: Seed = 0,
     verify: Annotated[
         str | None,
@@ -365,7 +367,7 @@ def synchronise(
             help="First keep only matches of two images that agree with one fundamental matrix "
             "(fundamental) or homography (homography). Otherwise those that COLMAP verified are "
             "taken, or all.",
-            metavar="MODEL",
+            metavar="GEOMETRY",
         ),
     ] = None,
     added: Annotated[

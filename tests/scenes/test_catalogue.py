@@ -15,7 +15,6 @@ from real_data import real_data
 def test_shipped_catalogue_has_graffiti_and_the_sample():
     assert {"graffiti", "sample"} <= {found.name for found in catalogue.datasets()}
     graffiti = catalogue.dataset("graffiti")
-    assert graffiti.theta == 0.4
     assert sum(len(scene.files) for scene in graffiti.scenes) == 88
     assert all(len(archive.urls) == 2 for scene in graffiti.scenes for archive in scene.archives)
 
@@ -83,12 +82,11 @@ def test_file_instead_of_a_folder(tmp_path):
         ('[[scenes]]\nname = "a"\nfile = "b"', "the key 'file' is unknown"),
         ("[[scenes]]\nfiles = {}", "the key 'name' is missing"),
         (
-            'name = "x"\ntitle = ""\nhomepage = ""\ncitation = ""\nterms = ""\nformat = "epfl"',
-            "the key 'theta' is missing",
+            'name = "x"\ntitle = ""\nhomepage = ""\ncitation = ""\nterms = ""',
+            "the key 'format' is missing",
         ),
         (
-            'name = "x"\ntitle = ""\nformat = "stereo"\ntheta = 0.0\n'
-            'homepage = ""\ncitation = ""\nterms = ""',
+            'name = "x"\ntitle = ""\nformat = "stereo"\nhomepage = ""\ncitation = ""\nterms = ""',
             r"format 'stereo' is unknown \(known are homographies",
         ),
     ],

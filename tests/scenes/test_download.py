@@ -43,7 +43,7 @@ def cache(tmp_path, monkeypatch):
 
 def write_catalogue(*scenes, files=HASHES):
     """Write a data set "set" with scenes (name, archive SHA-256 or None, URLs …)."""
-    lines = ['name = "set"', 'title = ""', 'format = "homographies"', "theta = 0.4"]
+    lines = ['name = "set"', 'title = ""', 'format = "homographies"']
     lines += ['homepage = ""', 'citation = ""', 'terms = ""']
     for name, archive_hash, *urls in scenes:
         lines += ["[[scenes]]", f'name = "{name}"']

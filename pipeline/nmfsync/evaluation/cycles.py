@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +10,7 @@ from nmfsync.errors import NmfsyncError
 from nmfsync.evaluation.scores import ones_of
 from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.progress import phase, showing
+from nmfsync.runtime.threads import thread_count
 from nmfsync.types.arrays import IntArray
 
 
@@ -48,7 +48,7 @@ def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     with (
         showing(progress),
         phase(k, "Cycle error", "image") as progress_bar,
-        ThreadPoolExecutor(joblib.cpu_count()) as pool,
+        ThreadPoolExecutor(thread_count()) as pool,
     ):
         for total in pool.map(lambda ell: _disagreement(partner, offsets, ell), range(k)):
             totals.append(total)

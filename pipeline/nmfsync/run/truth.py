@@ -52,9 +52,10 @@ def with_truth(
     """
     if scene.truth is not None or scene.cameras is None:
         return scene
-    cameras, images = scene.cameras, scene.paths[0].parent
-    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, str(images)))
-    mesh = mesh_beside(images)
+    cameras = scene.cameras
+    folder = scene.paths[0].parent
+    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, folder))
+    mesh = mesh_beside(folder)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
         poses = _poses(cameras)

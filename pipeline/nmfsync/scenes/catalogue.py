@@ -84,12 +84,10 @@ class DataSet:
     homepage, citation, terms : str
     format : str
         The layout of its scenes: a key of `READERS`.
-    theta : float
-        Pruning threshold of the paper's experiments on this data set (Sec. 5.2).
     scenes : sequence of SceneEntry
     members : sequence of str
-        Scenes of other data sets. A data set with members has no scenes, format
-        and threshold of its own.
+        Scenes of other data sets. A data set with members has no scenes and no format
+        of its own.
     """
 
     name: str
@@ -98,7 +96,6 @@ class DataSet:
     citation: str
     terms: str
     format: str = ""
-    theta: float = 0.0
     scenes: Sequence[SceneEntry] = ()
     members: Sequence[str] = ()
 
@@ -209,9 +206,8 @@ def _read_dataset(path: Path) -> DataSet:
     found = _build(DataSet, {**table, "scenes": tuple(scenes)}, path)
     if found.members:
         return found
-    for key in ("format", "theta"):
-        if key not in table:
-            raise NmfsyncError(f"{path}: the key {key!r} is missing")
+    if not found.format:
+        raise NmfsyncError(f"{path}: the key 'format' is missing")
     if found.format not in READERS:
         known = ", ".join(READERS)
         raise NmfsyncError(f"{path}: format {found.format!r} is unknown (known are {known})")

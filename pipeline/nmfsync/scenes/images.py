@@ -14,10 +14,12 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import cv2
 import numpy as np
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
@@ -35,6 +37,8 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 # A damaged file raises an error here, so the warnings of the decoders are not needed.
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
+
+_KEPT = 2**27  # bytes of decoded images: 140 of 640 × 480 pixels, 5 of 8 million
 
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # TIFF and BigTIFF, in both byte orders
 
@@ -92,7 +96,7 @@ def read_gray(path: Path | str) -> NDArray[np.uint8]:
         As `read_image`.
     """
     pixels = _decode(Path(path))
-    return pixels if pixels.ndim == 2 else _colour(pixels, cv2.COLOR_BGR2GRAY)
+    return pixels.copy() if pixels.ndim == 2 else _colour(pixels, cv2.COLOR_BGR2GRAY)
 
 
 def image_size(path: Path | str) -> tuple[int, int]:
@@ -157,11 +161,18 @@ def _largest_image() -> int:
 
 
 def _decode(path: Path) -> NDArray[np.uint8]:
-    """Pixels as (h, w) grey or (h, w, 3) BGR."""
+    """Pixels as (h, w) grey or (h, w, 3) BGR; not to be written to."""
     with _file_errors(path):
-        pixels = _decode_tiff(path) if _is_tiff(path) else None
-        if pixels is None:
-            pixels = _decode_with_opencv(path)
+        state = path.stat()
+        return _decode_once(path, state.st_mtime_ns, state.st_size)
+
+
+# Several stages of a run look at an image; a changed file is another entry.
+@cached(LRUCache(_KEPT, getsizeof=lambda pixels: pixels.nbytes), lock=Lock())
+def _decode_once(path: Path, _modified: int, _size: int) -> NDArray[np.uint8]:
+    pixels = _decode_tiff(path) if _is_tiff(path) else None
+    if pixels is None:
+        pixels = _decode_with_opencv(path)
     return _to_8_bit(np.ascontiguousarray(pixels))
 
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def check_cameras(
     cameras: Sequence[Camera],
     features: Sequence[Features],
     matches: PairwiseMatches,
-    name: str,
+    folder: Path,
 ) -> None:
     """Check with the matches that the cameras are those of the images.
 
@@ -105,8 +106,8 @@ def check_cameras(
     features : sequence of Features
         One item for every image.
     matches : PairwiseMatches
-    name : str
-        Name of the scene in messages, for instance its folder.
+    folder : Path
+        The folder of the images, for messages.
 
     Raises
     ------
@@ -129,7 +130,7 @@ def check_cameras(
         alternatives.append((_share_near(changed_cameras, pairs), changes[0]))
     best, change = max(alternatives)
     fault = (
-        f"{name}: the cameras do not fit the images: "
+        f"{folder}: the cameras do not fit the images: "
         f"only {share:.0%} of the matches lie near their epipolar lines"
     )
     if best > max(2 * share, _FIT):

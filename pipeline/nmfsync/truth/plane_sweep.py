@@ -16,13 +16,13 @@ from functools import lru_cache
 from typing import TypeVar
 
 import cv2
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import bar
+from nmfsync.runtime.threads import thread_count
 from nmfsync.truth.views import RADIUS, choose_views, depth_range, spread, usefulness
 from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.camera import Camera
@@ -163,7 +163,7 @@ def for_every_image(compute: Callable[[int], T], k: int, progress: bool) -> list
     """Call compute(i) for all k images, several at a time; results in the order of images."""
     # Threads are enough: nearly all time is spent in NumPy and OpenCV, without Python's lock.
     # BLAS gets one thread, since more slow down products of matrices with three columns.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(joblib.cpu_count()) as pool:
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(thread_count()) as pool:
         results = []
         with bar(k, "Depths", "image", progress) as progress_bar:
             for result in pool.map(compute, range(k)):
