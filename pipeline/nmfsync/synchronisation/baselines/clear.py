@@ -27,12 +27,19 @@ def clear(
 ) -> MultiMatching:
     """Synchronise by the smallest eigenvectors of the normalised Laplacian.
 
-    With D the degrees of the features, L = I − (D + I)^-½ W (D + I)^-½. The rows
-    of its d smallest eigenvectors, scaled to length 1, are the same for features
-    of one universe feature and orthogonal otherwise. d of them become pivots:
-    the first feature, then always the one whose products with the pivots so far
-    are smallest in sum. Every image's features are then assigned to the pivots;
-    one that is assigned to a pivot without any resemblance stays alone.
+    With W (unit diagonal included) and the diagonal matrix D of the degrees
+    (diagonal not counted), minimises ::
+
+        ⟨L, YYᵀ⟩   over   Y with YᵀY = I,    L = I − (D + I)^-½ W (D + I)^-½.
+
+    The optimum is the eigenvectors of L with the smallest eigenvalues, which are
+    0 and 1 only if W is consistent. Their rows, scaled to length 1, are the same
+    for features of one point and orthogonal for features of different points. As
+    many of them as there are columns become pivots: the first feature, then
+    always the one whose products with the pivots so far are smallest in sum. The
+    features of every image are assigned to the pivots, so that the sum of the
+    products is largest; one that is assigned to a pivot without any resemblance
+    stays alone.
 
     L decouples over the connected components of the matches, so each of them is
     solved on its own. The order of the features matters by the first pivot of
@@ -47,9 +54,9 @@ def clear(
         Connected features up to which the method is tried: the number of
         eigenvectors grows with that of the features.
     eigenvectors : int, optional
-        d: as many eigenvectors of all components together, unmatched features
-        included. None takes from the spectrum how many pivots a component needs:
-        as many as it has eigenvalues below ½, but no fewer than features in one image.
+        Columns of Y, for all components together, unmatched features included.
+        None takes from the spectrum how many a component needs: as many as it
+        has eigenvalues below ½, but no fewer than features in one image.
 
     Returns
     -------
@@ -59,6 +66,12 @@ def clear(
     ------
     TooLargeError
         If more features are connected, or the eigenvectors do not fit into memory.
+
+    Notes
+    -----
+    A component of n features that needs d eigenvectors costs O(n³) time and O(n²)
+    memory for up to 1,500 features or 3d, beyond that O(n d²) a round of the
+    iterative solver, and O(n d) memory.
 
     References
     ----------

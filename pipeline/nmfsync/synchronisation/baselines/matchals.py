@@ -39,10 +39,15 @@ def matchals(
 ) -> PairwiseMatches:
     """Synchronise by recovering a low-rank match matrix.
 
-    Minimises ⟨β − W, X⟩ + α‖X‖_* over X in [0, 1] with identity diagonal
-    blocks, by the alternating direction method of multipliers with X = ABᵀ, and
-    keeps the entries above ½ (best first, where several in a block compete for
-    one feature). The result is not cycle-consistent.
+    Minimises ::
+
+        ⟨β − W, X⟩ + α‖X‖_*   over   X in [0, 1] with identity diagonal blocks,
+
+    where ‖X‖_* is the sum of the singular values, α = 50 their price and β = 0.1
+    the price of a match. The alternating direction method of multipliers solves
+    it with X = ABᵀ, where A and B have r = min(m, 4 · most features of an image)
+    columns. Entries above ½ become matches (best first, where several in a block
+    compete for one feature). The result is not cycle-consistent.
 
     Features without a path of matches between them have X = 0 at the optimum:
     dropping such entries of any X raises neither term. So each part of the
@@ -69,6 +74,11 @@ def matchals(
     ------
     TooLargeError
         If more features are connected, or the dense arrays do not fit into memory.
+
+    Notes
+    -----
+    For a part with m features, an iteration costs O(m² r) time, and the memory is
+    two m × m arrays in single precision.
 
     References
     ----------

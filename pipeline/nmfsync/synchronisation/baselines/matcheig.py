@@ -16,10 +16,15 @@ def matcheig(
 ) -> PairwiseMatches:
     """Synchronise by a low-rank approximation, rounded pair by pair.
 
-    W is replaced by its approximation of rank d (largest eigenvalues in
-    magnitude); in every block, entries below the threshold are dropped and the
-    rest accepted greedily, best first, one for each row and column. The result
-    is not cycle-consistent.
+    With d the universe size, minimises ::
+
+        ‖W − X‖_F   over   X of rank d.
+
+    The optimum is EΛEᵀ, with the d eigenpairs of W that are largest in magnitude.
+    The scores of image i against image j are the block S_ij = Y_i Y_jᵀ of E|Λ|Eᵀ,
+    with Y = E|Λ|^½. Those below the threshold are dropped. Of the maxima of rows
+    and columns, matches are accepted by descending score, one for each row and
+    column. The result is not cycle-consistent.
 
     Parameters
     ----------
@@ -29,12 +34,16 @@ def matcheig(
     seed : int
         For the start vectors of the eigensolver.
     threshold : float
-        Smallest entry that can become a match. The authors use 0.25 on
+        Smallest score that can become a match. The authors use 0.25 on
         synthetic and 0.5 on real data.
 
     Returns
     -------
     PairwiseMatches
+
+    Notes
+    -----
+    Beside the eigenvectors, it costs O(m² d) time and O(m d) memory.
 
     References
     ----------

@@ -17,11 +17,20 @@ MIN_CORRELATION = 0.5
 def spectral(matches: PairwiseMatches, universe_size: int, seed: int) -> MultiMatching:
     """Synchronise by the leading eigenvectors of W.
 
-    The rows of the d leading eigenvectors, scaled to length 1, are the same for
-    features of one universe feature and orthogonal otherwise. If every image
-    has d features, each is assigned to the first image; otherwise the features,
-    in order, gather those of later images whose correlation is highest and
-    above 0.5.
+    With d the universe size, maximises ::
+
+        ⟨W, YYᵀ⟩   over   Y (m × d) with YᵀY = I,
+
+    the relaxation of a multi-matching, whose columns, scaled to length 1, are
+    orthonormal indicators of universe features. The optimum is the d leading
+    eigenvectors. Their rows, scaled to length 1, are the same for features of one
+    point and orthogonal for features of different points if W is consistent.
+
+    If every image has d features, the rows Y_i of image i are assigned to those
+    of the first image, by the permutation P that maximises ⟨Y_i Y_1ᵀ, P⟩.
+    Otherwise every feature that is still free, in order, opens a universe
+    feature, which the free feature of every later image joins that has the
+    largest product with it, if this is above ½.
 
     Parameters
     ----------
@@ -34,6 +43,10 @@ def spectral(matches: PairwiseMatches, universe_size: int, seed: int) -> MultiMa
     Returns
     -------
     MultiMatching
+
+    Notes
+    -----
+    Beside the eigenvectors, it costs O(m² d) time and O(m d) memory.
 
     References
     ----------

@@ -12,9 +12,14 @@ from nmfsync.types.matches import MultiMatching, PairwiseMatches
 def unionfind(matches: PairwiseMatches) -> MultiMatching:
     """Synchronise by following matches from image to image.
 
-    A track is a connected component of the matches. One that holds two features
-    of an image contradicts itself and is dropped: its features stay alone. This
-    is how structure-from-motion programs commonly make their tracks.
+    A track is a connected component of the matches: the finest partition of the
+    features that puts every match inside a cluster, ::
+
+        maximise   (number of clusters)   over   partitions with every match inside.
+
+    A component that holds two features of an image contradicts itself and is
+    dropped: its features stay alone. This is how structure-from-motion programs
+    commonly make their tracks.
 
     Parameters
     ----------
@@ -29,6 +34,10 @@ def unionfind(matches: PairwiseMatches) -> MultiMatching:
     -----
     NmfsyncWarning
         If tracks are dropped.
+
+    Notes
+    -----
+    It costs O(n + m log m) for n matches of m features.
 
     References
     ----------

@@ -17,9 +17,13 @@ def factorise(
 ) -> tuple[FloatArray, FloatArray]:
     """Minimise ‖W − VH‖_F over non-negative V and H, starting from V and H = Vᵀ.
 
-    Lee and Seung's updates, H before V; they stop when the factors no longer
-    change or the root-mean-square residual ‖W − VH‖_F/m no longer falls (the
-    paper, Algorithm 1). No m × m array is formed.
+    Lee and Seung's updates, ::
+
+        H ← H ⊙ (VᵀW) ⊘ (VᵀVH),    then V ← V ⊙ (WHᵀ) ⊘ (VHHᵀ),
+
+    stop when the factors no longer change or the root-mean-square residual
+    ‖W − VH‖_F/m no longer falls (the paper, Algorithm 1). No m × m array is
+    formed.
 
     Parameters
     ----------

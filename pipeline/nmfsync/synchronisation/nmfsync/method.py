@@ -25,11 +25,19 @@ def nmfsync(
 ) -> MultiMatching:
     """Synchronise by a non-negative factorisation of W.
 
-    Minimises ‖W − VH‖_F over non-negative V (m × d) and H (d × m), from a start
-    that is a rotation of the leading eigenvectors, and rounds V to the 0/1
-    matrix U of a cycle-consistent multi-matching W = UUᵀ. Over the connected
-    components of the matches the factors are block-diagonal: an update costs
-    O(md²) for one with m features and d columns, in which they are dense.
+    With d the universe size, minimises ::
+
+        ‖W − VH‖_F   over   V ≥ 0 (m × d), H ≥ 0 (d × m)
+
+    by the multiplicative updates of Lee and Seung, ::
+
+        H ← H ⊙ (VᵀW) ⊘ (VᵀVH),    V ← V ⊙ (WHᵀ) ⊘ (VHHᵀ),
+
+    from V = max(XQ, 0) and H = Vᵀ, where X = EΛ^½ with the d leading eigenpairs of
+    W, and successive block rotation (SBRA) chooses the rotation Q. V is rotated
+    once more, to R, and rounded to the 0/1 matrix U of a cycle-consistent
+    multi-matching W = UUᵀ: for every image i, U_i assigns its features to
+    different columns such that ⟨R_i, U_i⟩ is largest.
 
     Parameters
     ----------
@@ -37,12 +45,12 @@ def nmfsync(
     universe_size : int
         d, the number of different universe features to look for.
     theta : float
-        Features whose fit to their universe feature is below theta (the fit is
-        about 1 where all images agree) are taken out of it.
+        Features whose entry in R is below theta (about 1 where all images agree)
+        are taken out of their universe feature.
     seed : int
         For the start vectors of the eigensolver.
     initialisation : "rotation" or "spectral"
-        Start from the rotated eigenvectors, or from their positive part X₊
+        Start from the rotated eigenvectors, or from their positive part, Q = I
         (the paper's comparison, Fig. 4).
     factor : "V", "H" or "symmetric"
         Which factor is rounded; "symmetric" factorises W ≈ VVᵀ instead (the
@@ -61,6 +69,12 @@ def nmfsync(
     ------
     NmfsyncError
         If an option is not one of those named above.
+
+    Notes
+    -----
+    Over the connected components of the matches the factors are block-diagonal:
+    an update costs O(md²) for one with m features and d columns, in which they are
+    dense. Memory is O(md), summed over the components, and never O(m²).
 
     References
     ----------
