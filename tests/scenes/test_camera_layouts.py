@@ -265,12 +265,12 @@ def test_matches_lie_near_epipolar_lines_unless_the_conventions_are_swapped(name
     features = extract_all(scene.paths, features=200)
     matches = match(features, progress=False)
 
-    check_cameras(scene.cameras, features, matches, folder)
+    check_cameras(scene.cameras, features, matches, "plain")
     with pytest.raises(NmfsyncError, match=r"swapped: the cameras do not fit .* were inverted"):
-        check_cameras(wrong.cameras, features, matches, swapped)
+        check_cameras(wrong.cameras, features, matches, "swapped")
     transposed = replace(scene, cameras=tuple(replace(c, R=c.R.T) for c in scene.cameras))
     with pytest.raises(NmfsyncError, match="would if R were transposed"):
-        check_cameras(transposed.cameras, features, matches, folder)
+        check_cameras(transposed.cameras, features, matches, "plain")
     assert share_within_two_pixels(scene, features) > 0.3
     assert share_within_two_pixels(wrong, features) < 0.05
     assert share_within_two_pixels(transposed, features) < 0.05

@@ -52,10 +52,9 @@ def with_truth(
     """
     if scene.truth is not None or scene.cameras is None:
         return scene
-    cameras = scene.cameras
-    folder = scene.paths[0].parent
-    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, folder))
-    mesh = mesh_beside(folder)
+    cameras, images = scene.cameras, scene.paths[0].parent
+    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, str(images)))
+    mesh = mesh_beside(images)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
         poses = _poses(cameras)

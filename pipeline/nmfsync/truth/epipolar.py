@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -91,7 +90,7 @@ def check_cameras(
     cameras: Sequence[Camera],
     features: Sequence[Features],
     matches: PairwiseMatches,
-    folder: Path,
+    name: str,
 ) -> None:
     """Check with the matches that the cameras are those of the images.
 
@@ -106,8 +105,8 @@ def check_cameras(
     features : sequence of Features
         One item for every image.
     matches : PairwiseMatches
-    folder : Path
-        The folder of the images, for messages.
+    name : str
+        Name of the scene in messages, for instance its folder.
 
     Raises
     ------
@@ -130,7 +129,7 @@ def check_cameras(
         alternatives.append((_share_near(changed_cameras, pairs), changes[0]))
     best, change = max(alternatives)
     fault = (
-        f"{folder}: the cameras do not fit the images: "
+        f"{name}: the cameras do not fit the images: "
         f"only {share:.0%} of the matches lie near their epipolar lines"
     )
     if best > max(2 * share, _FIT):
