@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 
 import cv2
@@ -53,7 +54,7 @@ def test_python_m_is_the_same_command(monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         runpy.run_module("nmfsync", run_name="__main__")
     assert not stop.value.code
-    assert capsys.readouterr().out.strip() == "0.1.0"
+    assert capsys.readouterr().out.strip() == version("nmfsync")
 
 
 def test_run_of_the_sample(nmfsync_command):

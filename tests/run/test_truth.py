@@ -205,8 +205,7 @@ def test_real_scenes(scene, kind, tmp_path):
     settings = Settings(methods=("clustersync", "nmfsync"), features=40)
     evaluation = run_scene(scene, settings, tmp_path)
     assert evaluation.truth == kind
-    # The paper's for its method and scenes with depth.
-    assert evaluation.settings["theta"] == {"clustersync": 0.4, "nmfsync": 0.0}
+    assert evaluation.settings["theta"] == {"clustersync": 0.4, "nmfsync": 0.4}
     figures = json.loads((tmp_path / scene / "evaluation.json").read_text())["methods"]["input"]
     assert figures["judged"] > 0
     # A match that is right by depth is right by the epipolar line, too.
