@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,29 @@ def noisy(k=12, d=10, rho=0.7, sigma=0.6, seed=1) -> PairwiseMatches:
     """Make the input matches of a synthetic problem."""
     W, _, sizes = generate(k=k, d=d, rho=rho, sigma=sigma, seed=seed)
     return PairwiseMatches(W, sizes)
+
+
+# (k, d, rho, sigma) of the tables of errors that other implementations make.
+CASES = [
+    (30, 20, 0.6, 0.4),
+    (30, 20, 0.6, 0.6),
+    (20, 20, 0.5, 0.5),
+    (10, 20, 0.6, 0.4),
+    (30, 20, 0.6, 0.7),
+]
+
+
+@cache
+def problems(case: tuple) -> list[tuple[PairwiseMatches, sparse.csr_array]]:
+    """Make the 20 synthetic problems of a case, with their truth; treat as read-only."""
+    made = (generate(*case, seed=seed) for seed in range(20))
+    return [(PairwiseMatches(W, sizes), W_gt) for W, W_gt, sizes in made]
+
+
+def check_mean(errors: Sequence[float], reference: float, rounding: float = 0.05) -> None:
+    """Check that errors have a mean that was published, within two standard errors."""
+    standard_error = np.std(errors, ddof=1) / np.sqrt(len(errors))
+    assert abs(np.mean(errors) - reference) <= 2 * standard_error + rounding
 
 
 def links(matches: Matches) -> set[tuple[int, int]]:

@@ -152,10 +152,10 @@ DEPTH_QUALITY = {
 }  # fmt: skip
 
 
-def test_quality_of_reconstructed_depths_is_printed(tmp_path):
+def test_quality_of_reconstructed_depths_is_printed(example, tmp_path):
     scene, features = three_images(tmp_path / "images")
     text = Page(write_report(tmp_path / "out", scene, features, depth_quality=DEPTH_QUALITY)).text
     for figure in ("1,200", "480 (40.0 %)", "96.4 %", "92.5 %", "0.32", "1,500 features"):
         assert figure in text
     assert "plane sweep" in text
-    assert "plane sweep" not in Page(write_report(tmp_path / "out", scene, features)).text
+    assert "plane sweep" not in Page(example[3]).text
