@@ -23,7 +23,7 @@ from nmfsync.run.study import run_study
 from nmfsync.runtime.engine import ENGINES
 from nmfsync.scenes import catalogue
 from nmfsync.study.definitions import STUDIES
-from nmfsync.synchronisation.methods import METHODS
+from nmfsync.synchronisation.methods import DEFAULT_METHOD, METHODS
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -357,7 +357,7 @@ def synchronise(
     ] = None,
     method: Annotated[
         str, typer.Option(help=f"One of {', '.join(METHODS)}.", metavar="NAME")
-    ] = "clustersync",
+    ] = DEFAULT_METHOD,
     universe: Universe = "auto",
     theta: Theta = None,
     seed: Seed = 0,

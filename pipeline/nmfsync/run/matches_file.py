@@ -15,7 +15,7 @@ from nmfsync.exchange.tracks import write_source_tracks
 from nmfsync.matching.verification import check_geometry, verify
 from nmfsync.report.change_page import write_change_report
 from nmfsync.runtime.files import check_target, put, staging
-from nmfsync.synchronisation.methods import Function, Method
+from nmfsync.synchronisation.methods import DEFAULT_METHOD, Function, Method
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 
@@ -50,7 +50,7 @@ def synchronise_file(
     path: Path | str,
     out: Path | str,
     features: Path | str | None = None,
-    method: str | Method | Function = "clustersync",
+    method: str | Method | Function = DEFAULT_METHOD,
     universe_size: int | str = "auto",
     theta: float | None = None,
     seed: int = 0,

@@ -243,8 +243,9 @@ def check_arguments(universe_size: int | str, theta: float | None, seed: int) ->
 # entry-point group "nmfsync.methods", takes part in every run, report and study.
 _HERE = "nmfsync.synchronisation"
 METHODS = Methods()
-METHODS["clustersync"] = Method(
-    "clustersync",
+DEFAULT_METHOD = "clustersync"
+METHODS[DEFAULT_METHOD] = Method(
+    DEFAULT_METHOD,
     f"{_HERE}.clustersync.method:clustersync",
     label="ClusterSync",
     arguments=("theta",),

@@ -7,13 +7,13 @@ from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import showing
-from nmfsync.synchronisation.methods import Function, Method, method_of
+from nmfsync.synchronisation.methods import DEFAULT_METHOD, Function, Method, method_of
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 
 
 def synchronise(
     matches: PairwiseMatches,
-    method: str | Method | Function = "clustersync",
+    method: str | Method | Function = DEFAULT_METHOD,
     universe_size: int | str = "auto",
     theta: float | None = None,
     seed: int = 0,

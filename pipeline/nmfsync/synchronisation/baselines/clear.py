@@ -3,11 +3,11 @@
 import numpy as np
 import psutil
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from nmfsync.errors import TooLargeError
 from nmfsync.runtime.progress import phase
-from nmfsync.synchronisation.numerics.eigenpairs import DENSE_SIZE, top_eigenpairs
+from nmfsync.synchronisation.numerics.components import groups, label_components
+from nmfsync.synchronisation.numerics.eigenpairs import DENSE_RATIO, DENSE_SIZE, top_eigenpairs
 from nmfsync.synchronisation.numerics.rounding import assign_to_universe
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
@@ -88,7 +88,7 @@ def clear(
     universe = np.arange(A.shape[0])
     free = len(universe)
     components = _matched_components(A)
-    with phase(len(components), "Components", "component") as shown:
+    with phase(len(components), "Components", "component") as bar:
         for rows in components:
             _, sizes = np.unique(matches.image_of[rows], return_counts=True)
             if eigenvectors is None:
@@ -99,16 +99,13 @@ def clear(
             d = vectors.shape[1]
             universe[rows] = free + _assign_to_pivots(vectors, sizes)
             free += d + len(rows)
-            shown.update()
+            bar.update()
     return MultiMatching(universe, matches.sizes)
 
 
 def _matched_components(A: sparse.csr_array) -> list[IntArray]:
     """Features, in order, of every connected component of at least two."""
-    _, label = connected_components(A, directed=False)
-    order = np.argsort(label, kind="stable")
-    components = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
-    return [rows for rows in components if len(rows) > 1]
+    return [rows for rows in groups(label_components(A)) if len(rows) > 1]
 
 
 def _low_eigenvectors(A: sparse.csr_array, least: int, seed: int) -> FloatArray:
@@ -140,12 +137,12 @@ def _pivots(embedding: FloatArray) -> IntArray:
     """Choose d of the (n, d) rows, each as orthogonal to those before as there is one."""
     overlap = np.zeros(len(embedding))
     pivots = np.empty(embedding.shape[1], dtype=np.int64)
-    with phase(len(pivots), "Pivots", "pivot") as shown:
+    with phase(len(pivots), "Pivots", "pivot") as bar:
         for number in range(len(pivots)):
             pivot = pivots[number] = np.argmin(overlap)
             overlap += np.abs(embedding @ embedding[pivot])
             overlap[pivot] = np.inf
-            shown.update()
+            bar.update()
     return pivots
 
 
@@ -159,7 +156,7 @@ def _require_small(n: int, max_features: int) -> None:
 
 def _require_memory(n: int, count: int) -> None:
     """Raise TooLargeError unless `count` eigenvectors of n connected features fit."""
-    dense = n <= max(DENSE_SIZE, 3 * count)
+    dense = n <= max(DENSE_SIZE, DENSE_RATIO * count)
     needed = 8 * (3 * n**2 if dense else 6 * n * count)
     available = psutil.virtual_memory().available
     if needed > 0.9 * available:

@@ -87,14 +87,14 @@ def matchals(
     """
     image, k = matches.image_of, len(matches.sizes)
     pairs = [np.empty((2, 0), dtype=np.int64)]
-    with phase(None, "Recovering", "iteration") as shown:
+    with phase(None, "Recovering", "iteration") as bar:
         for rows in _independent_parts(matches.W):  # the largest first
             sizes = np.bincount(image[rows], minlength=k)
             part = PairwiseMatches(matches.W[rows][:, rows], sizes)
             rank = int(min(len(rows), 4 * sizes.max()))
             _require_small(len(rows), max_features)
             _require_memory(len(rows), rank)
-            X = _solve(part, rank, seed, max_iterations, tolerance, shown.update)
+            X = _solve(part, rank, seed, max_iterations, tolerance, bar.update)
             pairs.append(rows[_threshold(X, part)])
     p, q = np.hstack(pairs)
     return PairwiseMatches.from_entries(p, q, matches.sizes)

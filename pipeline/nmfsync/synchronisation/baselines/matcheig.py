@@ -63,9 +63,9 @@ def matcheig(
         taken = greedy_one_to_one(rows * (k + 1) + other, columns, scores)
         return np.stack([offsets[i] + rows[taken], columns[taken]])
 
-    with phase(k * (k - 1) // 2, "Rounding", "pair") as shown:
+    with phase(k * (k - 1) // 2, "Rounding", "pair") as bar:
         # Of image i with all later ones.
-        blocks = map_blocks(pairs_of, k, 1, lambda image: shown.update(k - image.stop))
+        blocks = map_blocks(pairs_of, k, 1, lambda image: bar.update(k - image.stop))
     p, q = np.hstack(blocks)
     return PairwiseMatches.from_entries(p, q, matches.sizes)
 

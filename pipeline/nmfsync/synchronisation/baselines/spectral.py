@@ -68,10 +68,10 @@ def _assign_to_first_image(rows: FloatArray, k: int) -> IntArray:
     """Permutation of every image's features that fits the first image best."""
     blocks = rows.reshape(k, -1, rows.shape[1])
     assigned = []
-    with phase(k, "Assigning", "image") as shown:
+    with phase(k, "Assigning", "image") as bar:
         for block in blocks:
             assigned.append(linear_sum_assignment(block @ blocks[0].T, maximize=True)[1])
-            shown.update()
+            bar.update()
     return np.concatenate(assigned)
 
 
@@ -79,7 +79,7 @@ def _gather(rows: FloatArray, matches: PairwiseMatches) -> IntArray:
     """Let every free feature collect its best partner in every later image."""
     offsets, image_of = matches.offsets, matches.image_of
     universe = np.full(len(rows), -1)
-    with phase(len(matches.sizes), "Gathering", "image") as shown:
+    with phase(len(matches.sizes), "Gathering", "image") as bar:
         for start, stop in pairwise(offsets):
             here = start + np.flatnonzero(universe[start:stop] < 0)
             later = stop + np.flatnonzero(universe[stop:] < 0)
@@ -90,7 +90,7 @@ def _gather(rows: FloatArray, matches: PairwiseMatches) -> IntArray:
                 near = later[near[np.argsort(-correlation[near], kind="stable")]]
                 _, best = np.unique(image_of[near], return_index=True)
                 universe[near[best]] = p
-            shown.update()
+            bar.update()
     return universe
 
 

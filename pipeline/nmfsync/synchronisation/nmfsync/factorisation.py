@@ -41,13 +41,13 @@ def factorise(
     """
     m = W.shape[0]
     square = float(W.multiply(W).sum())
-    with phase(None, "Factorising", "update") as shown:
+    with phase(None, "Factorising", "update") as bar:
         parts = _parts(W, V)
         previous = _residual(square, parts) / m
         for update in range(max_updates):
             change = _largest_change([part.update() for part in parts])
             residual = _residual(square, parts) / m
-            shown.update()
+            bar.update()
             if update > 0 and (
                 change <= tolerance or previous - residual <= tolerance * max(1.0, previous)
             ):
@@ -77,11 +77,11 @@ def factorise_symmetric(
     -------
     (m, d) float64 array
     """
-    with phase(None, "Factorising", "update") as shown:
+    with phase(None, "Factorising", "update") as bar:
         parts = _parts(W, V)
         for _ in range(max_updates):
             change = _largest_change([part.update_symmetric() for part in parts])
-            shown.update()
+            bar.update()
             if change <= tolerance:
                 break
     return _assemble(parts, "V", V.shape)

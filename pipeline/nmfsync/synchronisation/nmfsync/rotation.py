@@ -66,7 +66,7 @@ def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntA
     free = length > NOISE * length.max()  # to open a column
     rows = _largest_image(np.flatnonzero(free), image_of)[:d]
     used, threshold = 0, None
-    with phase(d, "Rotating", "column") as shown:
+    with phase(d, "Rotating", "column") as bar:
         while len(rows):
             target[rows] = used + np.arange(len(rows))
             free[rows] = False
@@ -79,7 +79,7 @@ def successive_block_rotation(X: FloatArray, sizes: IntArray, component_of: IntA
             active = value >= threshold
             target = np.where(active, best, -1)
             candidates = np.flatnonzero(~active & free)
-            shown.update(len(rows))
+            bar.update(len(rows))
             rows = _largest_image(candidates, image_of)[: d - used]
         return _assemble(blocks, len(X))
 
