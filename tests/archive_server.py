@@ -38,7 +38,7 @@ def archive_server() -> Iterator[ArchiveServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             server.requests.append(self.path)
-            server.crowd.wait(timeout=10)
+            server.crowd.wait(timeout=120)
             reply = server.replies.get(self.path, Reply(b"not here", 404))
             self.send_response(reply.status)
             length = len(reply.body) if reply.claimed is None else reply.claimed

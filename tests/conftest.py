@@ -11,7 +11,7 @@ from unittest import mock
 import cv2
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from skimage import data
 from threadpoolctl import ThreadpoolController
 
@@ -19,8 +19,8 @@ from nmfsync.cli import main
 from nmfsync.runtime.threads import thread_count
 
 # The first call of a compiled kernel takes seconds, and so does any on a busy machine.
-settings.register_profile("without deadline", deadline=None)
-settings.load_profile("without deadline")
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 BLAS = ThreadpoolController().select(user_api="blas")

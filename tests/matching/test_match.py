@@ -229,7 +229,10 @@ def test_distances_of_the_largest_bytes_are_exact():
     ) == [(0, 2)]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     sizes=st.lists(st.integers(0, 60), min_size=1, max_size=5),
     levels=st.sampled_from([2, 4, 256]),

@@ -20,7 +20,7 @@ from nmfsync.truth.depths import FeatureDepths
 from nmfsync.truth.quality import DepthQuality
 from real_data import real_data
 
-QUICK = Settings(methods=("spectral",), features=40)
+QUICK = Settings(methods=("spectral",), features=30)
 
 # Reports are most of the time of a run.
 pytestmark = pytest.mark.usefixtures("without_report")
@@ -74,7 +74,7 @@ def test_other_matches_of_the_same_features_keep_the_depths(folder, tmp_path, mo
     for change in ({"ratio": 0.9}, {"geometry": "fundamental"}, {"pairs": "sequential:2"}):
         run_scene(folder, replace(QUICK, **change), tmp_path / "out")
     with pytest.raises(TypeError):  # other features need depths of their own
-        run_scene(folder, replace(QUICK, features=39), tmp_path / "out")
+        run_scene(folder, replace(QUICK, features=29), tmp_path / "out")
 
 
 @pytest.mark.usefixtures("report")

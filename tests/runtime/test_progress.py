@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tqdm import tqdm
 
-from nmfsync import METHODS, PairwiseMatches, Settings, run_scene, synchronise, synthetic
+from builders import make_features, noisy
+from nmfsync import METHODS, Settings, run_scene, synchronise
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import epipolar_errors, match_errors
 from nmfsync.evaluation.summary import evaluate
@@ -17,7 +18,6 @@ from nmfsync.features.extract import extract_all
 from nmfsync.runtime import progress
 from nmfsync.synchronisation.numerics import eigenpairs as eigen
 from nmfsync.types.camera import Camera
-from nmfsync.types.features import Features
 from nmfsync.types.truth import Homographies
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*see an image twice:nmfsync.NmfsyncWarning")
@@ -68,7 +68,7 @@ class Clock:
     """Time that passes only when it is told to."""
 
     def __init__(self):
-        self.now, self.wakes_at = 0.0, None
+        self.now, self.wakes_at = 0.0, {}  # of every event that is waited for
         self.changed = threading.Condition()
 
     def time(self):
@@ -83,7 +83,7 @@ class Clock:
             assert self.changed.wait_for(self.is_asleep, 120)
 
     def is_asleep(self):
-        return self.wakes_at is not None and self.wakes_at > self.now
+        return bool(self.wakes_at) and min(self.wakes_at.values()) > self.now
 
     def event(self):
         """Return a `threading.Event` that waits by this clock."""
@@ -102,10 +102,10 @@ class _Event:
     def wait(self, seconds):
         clock = self.clock
         with clock.changed:
-            clock.wakes_at = clock.now + seconds
+            clock.wakes_at[self] = end = clock.now + seconds
             clock.changed.notify_all()
-            clock.changed.wait_for(lambda: self.is_set or clock.now >= clock.wakes_at)
-            clock.wakes_at = None
+            clock.changed.wait_for(lambda: self.is_set or clock.now >= end)
+            del clock.wakes_at[self]
             return self.is_set
 
 
@@ -114,6 +114,7 @@ def clock(monkeypatch):
     """Let the time of all bars stand still."""
     clock = Clock()
     monkeypatch.setattr("tqdm.std.time", clock.time)
+    monkeypatch.setattr(progress, "Event", clock.event)
     return clock
 
 
@@ -148,8 +149,7 @@ def closed(monkeypatch):
 
 @pytest.fixture(scope="module")
 def matches():
-    W, _, sizes = synthetic.generate(k=8, d=12, rho=0.7, sigma=0.4, seed=0)
-    return PairwiseMatches(W, sizes)
+    return noisy(k=8, d=12, rho=0.7, sigma=0.4, seed=0)
 
 
 # --- bars
@@ -161,10 +161,7 @@ def test_a_phase_appears_late_only(terminal, clock):
     assert terminal.getvalue() == ""
 
 
-def test_a_phase_appears_and_its_clock_goes_on_while_a_step_takes_long(
-    terminal, clock, monkeypatch
-):
-    monkeypatch.setattr(progress, "Event", clock.event)
+def test_a_phase_appears_and_its_clock_goes_on_while_a_step_takes_long(terminal, clock):
     with progress.showing(True), progress.phase(3, "Thinking", "idea") as bar:
         clock.advance(1.9)
         assert terminal.getvalue() == ""
@@ -173,7 +170,7 @@ def test_a_phase_appears_and_its_clock_goes_on_while_a_step_takes_long(
             assert f"0/3 [00:0{seconds}" in terminal.screen()[0]
     assert terminal.screen() == [""]
     assert bar.disable
-    assert clock.wakes_at is None  # nobody waits to draw it again
+    assert not clock.wakes_at  # nobody waits to draw it again
 
 
 def test_without_a_total_none_is_made_up(terminal, at_once):
@@ -262,8 +259,7 @@ def test_no_bar_without_a_terminal(matches, method, at_once, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_done_soon_shows_no_bar(matches, terminal, monkeypatch):
-    monkeypatch.setattr(progress, "DELAY", 60.0)  # compiling may take some
+def test_what_is_done_soon_shows_no_bar(matches, terminal, clock):
     for method in METHODS:
         synchronise(matches, method, 12, progress=True)
     assert terminal.getvalue() == ""
@@ -283,8 +279,8 @@ def test_a_symmetric_factorisation_shows_its_updates(matches, terminal, at_once,
 
 
 def test_complete_permutations_show_their_images(terminal, at_once, closed):
-    W, _, sizes = synthetic.generate(k=5, d=6, rho=1.0, sigma=0.2, seed=0)
-    synchronise(PairwiseMatches(W, sizes), "spectral", 6, progress=True)
+    matches = noisy(k=5, d=6, rho=1.0, sigma=0.2, seed=0)
+    synchronise(matches, "spectral", 6, progress=True)
     assert closed[-1] == ("Assigning", 5, 5)
 
 
@@ -317,16 +313,7 @@ def seen(matches):
     """Features, truth and cameras for the matches; the same picture in every view."""
     rng = np.random.default_rng(0)
     features = [
-        Features(
-            rng.uniform(0, 100, (n, 2)).astype(np.float32),
-            np.zeros((n, 128), np.uint8),
-            np.ones(n, np.float32),
-            np.zeros(n, np.float32),
-            (101, 101),
-            n,
-            n,
-        )
-        for n in matches.sizes
+        make_features(rng.uniform(0, 100, (n, 2)), image_size=(101, 101)) for n in matches.sizes
     ]
     K = np.array([[100.0, 0, 50], [0, 100, 50], [0, 0, 1]])
     k = len(features)

@@ -57,10 +57,13 @@ def everything_below(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
-def closed_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+@pytest.fixture
+def closed_ports():
+    """Two addresses that nobody answers: their ports are taken, but not listened at."""
+    with socket.socket() as one, socket.socket() as other:
+        for probe in (one, other):
+            probe.bind(("127.0.0.1", 0))
+        yield [f"http://127.0.0.1:{probe.getsockname()[1]}" for probe in (one, other)]
 
 
 WHOLE = ["set", "set/a", "set/a/H1to2p", "set/a/img1.ppm", "set/a/img2.ppm"]
@@ -191,8 +194,8 @@ def test_connection_cut_half_way_is_tried_again_then_reported(server, cache):
     assert everything_below(cache) == ["set"]
 
 
-def test_offline_is_said_for_every_address(cache, tmp_path):
-    urls = [f"{closed_port()}/a.tar.gz", f"{closed_port()}/b.tar.gz"]
+def test_offline_is_said_for_every_address(closed_ports, tmp_path):
+    urls = [f"{address}/archive.tar.gz" for address in closed_ports]
     write_catalogue(("a", None, *urls))
     with pytest.raises(NmfsyncError) as caught:
         catalogue.load_scene("set/a", tmp_path / "mine")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from builders import make_features
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.truth.epipolar import check_cameras, epipolar_distance
 from nmfsync.types.camera import Camera
@@ -74,18 +75,7 @@ CAMERAS = (turned(20, (-3, 0.5, 1)), turned(-5, (0, 0, 0)), turned(-35, (3, -1, 
 def observed(cameras=CAMERAS, n=60) -> tuple[list[Features], PairwiseMatches]:
     """Features of n points in space, and all their matches."""
     points = np.random.default_rng(0).uniform([-2, -2, 4], [2, 2, 9], (n, 3))
-    features = [
-        Features(
-            camera.project(points)[0].astype(np.float32),
-            np.zeros((n, 128), np.uint8),
-            np.ones(n, np.float32),
-            np.zeros(n, np.float32),
-            camera.size,
-            n,
-            n,
-        )
-        for camera in cameras
-    ]
+    features = [make_features(camera.project(points)[0]) for camera in cameras]
     k = len(cameras)
     return features, PairwiseMatches(sparse.kron(np.ones((k, k)), sparse.eye(n)), [n] * k)
 

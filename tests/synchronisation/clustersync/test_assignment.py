@@ -10,7 +10,7 @@ from clusterings import SEEDS
 from nmfsync.synchronisation.clustersync.assignment import assign
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rows=st.integers(0, 7), columns=st.integers(0, 7), seed=SEEDS, ties=st.booleans())
 def test_assignment_is_as_good_as_the_exact_one(rows, columns, seed, ties):
     """A row that stays alone has a column of its own, at gain 0."""

@@ -27,7 +27,7 @@ def clustersync(matches, theta=0.4, **options):
 PUBLISHED = [0.0, 1.7, 2.7, 6.8, 18.3]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     matches=strategies.pairwise_matches(max_images=7, weighted=True),
     theta=st.sampled_from([0.0, 0.1, 0.4, 0.7, 1.0]),
@@ -47,7 +47,7 @@ def test_results_are_consistent_and_connected(matches, theta):
         assert len(reached) == len(members)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(truth=strategies.multi_matchings(), seed=SEEDS)
 def test_noise_free_matches_come_back_whatever_the_order(truth, seed):
     """Of the features in the images, and of the images."""

@@ -43,7 +43,7 @@ def plain_gains(matches, prices) -> np.ndarray:
     return gains
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(matches=strategies.pairwise_matches(weighted=True), seed=SEEDS)
 def test_score_counts_pair_by_pair(matches, seed):
     assume(matches.sizes.sum())
@@ -55,7 +55,7 @@ def test_score_counts_pair_by_pair(matches, seed):
     assert score(read(matches), prices, label) == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(matches=strategies.pairwise_matches(max_images=8, weighted=True), seed=SEEDS)
 def test_no_move_lowers_the_score_or_puts_an_image_together(matches, seed):
     assume(matches.sizes.sum())
@@ -82,7 +82,7 @@ def test_feature_joins_if_that_costs_less_than_a_cluster_of_its_own(opening, tog
     assert (label[:3] == label[0]).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(matches=strategies.pairwise_matches(max_images=8, weighted=True), seed=SEEDS)
 def test_exchanges_only_say_so_if_the_score_rises(matches, seed):
     assume(matches.sizes.sum())

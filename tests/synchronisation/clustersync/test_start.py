@@ -9,7 +9,7 @@ from clusterings import SEEDS, cliques, dense, partition, read
 from nmfsync.synchronisation.clustersync.start import grow, support
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(matches=strategies.pairwise_matches(weighted=True))
 def test_support_is_the_share_of_matches_that_agree(matches):
     A = dense(matches)
@@ -43,7 +43,7 @@ def plainly_grown(A, priority, image):
     return [min(cluster) for cluster in clusters]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(matches=strategies.pairwise_matches(), seed=SEEDS)
 def test_clusters_grow_along_the_best_matches(matches, seed):
     A = dense(matches)

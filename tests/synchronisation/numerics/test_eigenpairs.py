@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -29,7 +29,6 @@ def assert_leading(W, count, by):
 
 
 @pytest.mark.parametrize("by", ["algebraic", "magnitude"])
-@settings(deadline=None)
 @given(matches=strategies.pairwise_matches(weighted=True), count=st.integers(1, 40))
 def test_small_matrices(by, matches, count):
     if matches.W.shape[0]:
