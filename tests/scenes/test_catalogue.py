@@ -128,7 +128,7 @@ def test_graffiti_is_read_and_intact(name):
     scene = load_scene(name, data)
     assert [path.stem for path in scene.paths] == [f"img{i}" for i in range(1, 7)]
     assert np.all(scene.truth.maps[:, 2, 2] == 1)
-    assert {check.status for check in catalogue.verify(name, data)} == {"ok"}
+    assert {check.status for check in catalogue.check_files(name, data)} == {"ok"}
 
 
 def test_the_first_view_of_wall_is_larger():
