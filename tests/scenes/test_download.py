@@ -175,7 +175,7 @@ def test_file_missing_from_the_archive_is_named(server, cache):
     assert everything_below(cache) == ["set"]
 
 
-@pytest.mark.parametrize("archive_hash", [sha256(GOOD), None])
+@pytest.mark.parametrize("archive_hash", [sha256(GOOD), None], ids=["known hash", "no hash"])
 def test_web_page_instead_of_an_archive_is_recognised(server, cache, archive_hash):
     page = b"<!DOCTYPE html>\n<HTML><body>We have moved</body></HTML>"
     write_catalogue(("a", archive_hash, server.serve("a.tar.gz", page)))
