@@ -224,10 +224,7 @@ class PairwiseMatches(_MatchesOfImages):
         m = int(_check_sizes(sizes).sum())
         if len(p) and not 0 <= min(p.min(), q.min()) <= max(p.max(), q.max()) < m:
             raise NmfsyncError(f"features must be numbers from 0 to {m - 1}")
-        diagonal = np.arange(m)
-        row, column = np.concatenate([p, q, diagonal]), np.concatenate([q, p, diagonal])
-        data = np.concatenate([values, values, np.ones(m)])
-        return cls(sparse.csr_array((data, (row, column)), shape=(m, m)), sizes)
+        return cls(_symmetric_matrix(p, q, values, m), sizes)
 
     @property
     def weighted(self) -> bool:
@@ -406,6 +403,14 @@ def matches_from_arrays(arrays: Mapping[str, Any]) -> Matches:
     return PairwiseMatches.from_arrays(arrays)
 
 
+def _symmetric_matrix(p: IntArray, q: IntArray, weights: FloatArray, m: int) -> sparse.csr_array:
+    """W (m, m) with unit diagonal; a function, so that its large arrays are gone afterwards."""
+    diagonal = np.arange(m)
+    row, column = np.concatenate([p, q, diagonal]), np.concatenate([q, p, diagonal])
+    data = np.concatenate([weights, weights, np.ones(m)])
+    return sparse.csr_array((data, (row, column)), shape=(m, m))
+
+
 def _check_sizes(sizes: Any) -> IntArray:
     array = np.asarray(sizes)
     if array.ndim != 1 or len(array) == 0:
@@ -430,8 +435,10 @@ def _check_matrix(W: Any, sizes: IntArray) -> sparse.csr_array:
         raise NmfsyncError("W holds NaN or infinite values")
     if len(W.data) and (W.data.min() < 0 or W.data.max() > 1):
         raise NmfsyncError("the values of W must lie between 0 and 1")
+    entries = W.nnz
     W.setdiag(1.0)
-    W.has_sorted_indices = False  # which SciPy before 1.17 does not say of what it inserted
+    if W.nnz > entries:
+        W.has_sorted_indices = False  # SciPy before 1.17 does not say so of what it inserts
     W.eliminate_zeros()
     W.sort_indices()
     rows = np.repeat(np.arange(m), np.diff(W.indptr))
