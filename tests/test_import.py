@@ -1,9 +1,7 @@
 """Importing the package: quick, and complete when a name is used."""
 
-import subprocess
-import sys
-
 import nmfsync
+from builders import python
 
 HEAVY = ("matplotlib", "jinja2", "pooch", "numba", "cv2", "joblib", "skimage")
 SOLVERS = "nmfsync.synchronisation"
@@ -11,8 +9,7 @@ SOLVERS = "nmfsync.synchronisation"
 
 def test_importing_loads_neither_heavy_libraries_nor_solvers():
     code = "import sys, nmfsync; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    loaded = run.stdout.split()
+    loaded = python("-c", code).stdout.split()
     assert "nmfsync" in loaded
     assert [name for name in loaded if name in HEAVY or name.startswith(SOLVERS)] == []
 
@@ -25,5 +22,5 @@ def test_every_public_name_can_be_used():
 
 def test_reading_the_methods_loads_no_solver():
     code = "import sys, nmfsync; nmfsync.METHODS['nmfsync'].theta; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert "nmfsync.synchronisation.nmfsync.method" not in run.stdout.split()
+    loaded = python("-c", code).stdout.split()
+    assert "nmfsync.synchronisation.nmfsync.method" not in loaded
