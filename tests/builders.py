@@ -114,6 +114,13 @@ def noisy(k=12, d=10, rho=0.7, sigma=0.6, seed=1) -> PairwiseMatches:
     return PairwiseMatches(W, sizes)
 
 
+def with_descriptors(matches: PairwiseMatches, seed: int = 0) -> PairwiseMatches:
+    """Give the features of matches random descriptors; return the matches."""
+    features = random_images(*matches.sizes.tolist(), seed=seed)
+    matches.descriptors = tuple(f.descriptors for f in features)
+    return matches
+
+
 # (k, d, rho, sigma) of the tables of errors that other implementations make.
 CASES = [
     (30, 20, 0.6, 0.4),

@@ -4,12 +4,16 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy import sparse
 
+from builders import with_descriptors
 from nmfsync import MultiMatching, PairwiseMatches
 
 
 @st.composite
 def pairwise_matches(draw, max_images=5, max_features=6, weighted=False):
-    """Any valid W: every block a random partial permutation, images without features too."""
+    """Any valid W: every block a random partial permutation, images without features too.
+
+    The descriptors are random.
+    """
     sizes = draw(st.lists(st.integers(0, max_features), min_size=1, max_size=max_images))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     density = draw(st.sampled_from([0.0, 0.3, 0.7, 1.0]))
@@ -22,7 +26,7 @@ def pairwise_matches(draw, max_images=5, max_features=6, weighted=False):
             columns = offsets[j] + rng.permutation(sizes[j])[:n]
             kept = rng.random(n) < density
             W[rows[kept], columns[kept]] = rng.uniform(0.1, 1, kept.sum()) if weighted else 1
-    return PairwiseMatches(sparse.csr_array(W + W.T), sizes)
+    return with_descriptors(PairwiseMatches(sparse.csr_array(W + W.T), sizes))
 
 
 @st.composite

@@ -9,8 +9,12 @@ import pytest
 from nmfsync import (
     METHODS,
     MultiMatching,
+    NmfsyncError,
     PairwiseMatches,
     Settings,
+    extract_all,
+    load_scene,
+    match,
     run_scene,
     synchronise,
     synchronise_file,
@@ -47,7 +51,7 @@ def tracks(path) -> list[tuple[str, str, str]]:
 @pytest.mark.usefixtures("without_report")
 @pytest.mark.filterwarnings("ignore:.*see an image twice:nmfsync.errors.NmfsyncWarning")
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [n for n, m in METHODS.items() if not m.needs_descriptors])
 def test_one_answer(method, weighted, stages, matches, tmp_path, monkeypatch):
     given = matches if weighted else matches.unweighted()
     assert given.weighted == weighted
@@ -69,3 +73,25 @@ def test_one_answer(method, weighted, stages, matches, tmp_path, monkeypatch):
         assert np.array_equal(array, stored[name])
     if isinstance(result, MultiMatching):
         assert tracks(tmp_path / "tracks.csv") == tracks(folder / "tracks.csv")
+
+
+@pytest.mark.usefixtures("without_report")
+def test_one_answer_from_descriptors(tmp_path):
+    """Whether or not a run finds its matches in the stages, which keep no descriptors."""
+    scene = load_scene("sample/astronaut")
+    matches = match(extract_all(scene.paths, FEATURES, progress=False), weighted=True)
+    result = synchronise(matches, "quickmatch")
+    assert len(result.tracks()) > 10
+
+    settings = Settings(methods=("quickmatch",), features=FEATURES)
+    methods = tmp_path / "sample/astronaut/stages/methods"
+    for _ in range(2):
+        run_scene("sample/astronaut", settings, tmp_path)
+        stored = np.load(methods / "quickmatch.npz")
+        assert np.array_equal(result.universe, stored["universe"])
+        shutil.rmtree(methods)
+
+    matches.save(tmp_path / "matches.npz")
+    with pytest.raises(NmfsyncError, match=r"^quickmatch needs the descriptors .* or another meth"):
+        synchronise_file(tmp_path / "matches.npz", tmp_path / "new.npz", method="quickmatch")
+    assert not (tmp_path / "new.npz").exists()

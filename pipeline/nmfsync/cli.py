@@ -356,7 +356,13 @@ def synchronise(
         typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
     ] = None,
     method: Annotated[
-        str, typer.Option(help=f"One of {', '.join(METHODS)}.", metavar="NAME")
+        str,
+        typer.Option(
+            help="One of "
+            + ", ".join(name for name, m in METHODS.items() if not m.needs_descriptors)
+            + ".",
+            metavar="NAME",
+        ),
     ] = DEFAULT_METHOD,
     universe: Universe = "auto",
     theta: Theta = None,

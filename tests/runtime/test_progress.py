@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tqdm import tqdm
 
-from builders import make_features, noisy
+from builders import make_features, noisy, with_descriptors
 from nmfsync import METHODS, Settings, run_scene, synchronise
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import epipolar_errors, match_errors
@@ -37,6 +37,7 @@ PHASES = {
     "matchals": [("Recovering", False)],
     "clear": [("Eigenvectors", True), ("Pivots", True), ("Assigning", True), ("Components", True)],
     "unionfind": [],  # is done in no time
+    "quickmatch": [("Densities", True), ("Parents", True)],
 }
 EVALUATED = [("Errors", True), ("Cycle error", True), ("Epipolar distances", True)]
 
@@ -149,7 +150,7 @@ def closed(monkeypatch):
 
 @pytest.fixture(scope="module")
 def matches():
-    return noisy(k=8, d=12, rho=0.7, sigma=0.4, seed=0)
+    return with_descriptors(noisy(k=8, d=12, rho=0.7, sigma=0.4, seed=0))
 
 
 # --- bars

@@ -11,7 +11,7 @@ from scipy import io, sparse
 from threadpoolctl import threadpool_limits
 
 import strategies
-from builders import CASES, check_mean, problems
+from builders import CASES, check_mean, problems, with_descriptors
 from nmfsync import (
     METHODS,
     MultiMatching,
@@ -26,7 +26,7 @@ from nmfsync.runtime.threads import BLOCK
 from nmfsync.synchronisation.methods import resolve_universe_size
 from real_data import real_data
 
-CONSISTENT = ["clustersync", "nmfsync", "spectral", "clear", "unionfind"]
+CONSISTENT = ["clustersync", "nmfsync", "spectral", "clear", "unionfind", "quickmatch"]
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,8 @@ def test_noise_free_matches_come_back_whatever_the_order(method, truth, seed, da
 @pytest.mark.parametrize("method", METHODS)
 def test_same_seed_same_bits(method):
     W, _, sizes = synthetic.generate(k=10, d=12, rho=0.6, sigma=0.6, seed=3)
-    first, second = (synchronise(PairwiseMatches(W, sizes), method, 12, seed=5) for _ in range(2))
+    matches = with_descriptors(PairwiseMatches(W, sizes))
+    first, second = (synchronise(matches, method, 12, seed=5) for _ in range(2))
     assert first.arrays().keys() == second.arrays().keys()
     for name, array in first.arrays().items():
         assert array.tobytes() == second.arrays()[name].tobytes()
@@ -168,7 +169,7 @@ def test_methods_that_know_no_weights_get_none():
     W, _, sizes = synthetic.generate(k=8, d=10, rho=0.7, sigma=0.5, seed=1)
     upper = sparse.triu(PairwiseMatches(W, sizes).W, 1).tocoo()
     weights = np.random.default_rng(0).uniform(0.2, 0.9, upper.nnz)
-    matches = PairwiseMatches.from_entries(upper.row, upper.col, sizes, weights)
+    matches = with_descriptors(PairwiseMatches.from_entries(upper.row, upper.col, sizes, weights))
     for name, record in METHODS.items():
         used = synchronise(matches, name).settings
         options = {n: value for n, value in used.items() if n not in ("method", "weights")}

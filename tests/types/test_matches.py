@@ -62,6 +62,7 @@ def test_unweighted_matches_are_the_same_with_weight_one(matches):
     assert plain.W.indices.tolist() == before.indices.tolist()
     assert plain.W.indptr.tolist() == before.indptr.tolist()
     assert plain.sizes.tolist() == matches.sizes.tolist()
+    assert plain.descriptors is matches.descriptors
     assert (before != matches.W).nnz == 0  # its own weights stay
 
 

@@ -83,7 +83,7 @@ def match(
     -------
     PairwiseMatches
         A match of features p and q, counted through all images, is a 1 (or its
-        weight) in W at (p, q) and at (q, p).
+        weight) in W at (p, q) and at (q, p). It holds the descriptors too.
 
     Raises
     ------
@@ -108,7 +108,9 @@ def match(
         parts.append(((start[:, 0] + p)[kept], (start[:, 1] + q)[kept], weights))
     nothing = [np.empty(0, np.int64)] * 2 + [np.empty(0)]
     p, q, weights = (np.concatenate(part) for part in zip(nothing, *parts, strict=True))
-    return PairwiseMatches.from_entries(p, q, sizes, weights)
+    matches = PairwiseMatches.from_entries(p, q, sizes, weights)
+    matches.descriptors = tuple(f.descriptors for f in features)
+    return matches
 
 
 def check_limits(ratio: float | None, distance: float | None) -> None:

@@ -157,7 +157,7 @@ def _match(
         "pairs", lambda: select_pairs(settings.pairs, features, scene.names, progress=stages.bars)
     )
     limits = (settings.ratio, settings.distance, settings.geometry)
-    return stages.run(
+    matches = stages.run(
         _stage_of("input"),
         "matches.npz",
         key_of(code_of("matching"), stages.keys["features"], pairs, limits),
@@ -166,6 +166,8 @@ def _match(
         PairwiseMatches.from_arrays,
         _compile_matching,
     )
+    matches.descriptors = tuple(f.descriptors for f in features)  # which the stage does not keep
+    return matches
 
 
 def _match_pairs(

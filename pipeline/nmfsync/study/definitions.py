@@ -122,8 +122,15 @@ class Study:
 
 
 def all_methods() -> list[MethodVariant]:
-    """Return every method in `METHODS`, with its default options."""
-    return [MethodVariant(name, method) for name, method in METHODS.items()]
+    """Return every method in `METHODS`, with its default options.
+
+    Those that need descriptors are left out: the features of the studies have none.
+    """
+    return [
+        MethodVariant(name, method)
+        for name, method in METHODS.items()
+        if not method.needs_descriptors
+    ]
 
 
 def methods_with_universe() -> list[MethodVariant]:

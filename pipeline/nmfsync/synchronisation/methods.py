@@ -60,6 +60,9 @@ class Method:
         Colour and marker in figures: a key of `report.figures.style.STYLES`.
     compiles : bool
         Whether the first call on a machine compiles kernels, which takes some seconds.
+    needs_descriptors : bool
+        Whether the function reads the descriptors of the features, which only the
+        matches that `match` made have.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Method:
     weighted_options: Mapping[str, Any] = field(default_factory=dict)
     style: str = ""
     compiles: bool = False
+    needs_descriptors: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -134,7 +138,18 @@ class Method:
         }
 
     def solve(self, matches: PairwiseMatches, settings: Mapping[str, Any]) -> Matches:
-        """Call the function with what `settings` returned for the matches."""
+        """Call the function with what `settings` returned for the matches.
+
+        Raises
+        ------
+        NmfsyncError
+            If the method needs descriptors, and the matches have none.
+        """
+        if self.needs_descriptors and matches.descriptors is None:
+            raise NmfsyncError(
+                f"{self.name} needs the descriptors of the features, and these matches have none: "
+                "use it on images (nmfsync run, or match), or another method"
+            )
         options = {name: value for name, value in settings.items() if name not in _NO_OPTIONS}
         arguments = [settings[name] for name in self.arguments]
         used = matches if self.uses_weights else matches.unweighted()
@@ -314,6 +329,21 @@ METHODS["unionfind"] = Method(
     consistent=True,
     uses_weights=False,
     style="gray",
+)
+METHODS["quickmatch"] = Method(
+    "quickmatch",
+    f"{_HERE}.baselines.quickmatch:quickmatch",
+    label="QuickMatch",
+    arguments=(),
+    consistent=True,
+    uses_weights=False,
+    options={
+        "max_features": 150_000,  # about nine minutes on one core
+        "rho_density": 0.25,  # the authors' value
+        "rho_edge": 0.9,
+    },
+    style="purple",
+    needs_descriptors=True,
 )
 
 

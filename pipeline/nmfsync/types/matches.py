@@ -168,6 +168,8 @@ class PairwiseMatches(_MatchesOfImages):
     ----------
     W : scipy.sparse.csr_array of float64, shape (m, m)
         Unit diagonal, symmetric, indices sorted.
+    descriptors : tuple of (n, 128) uint8 arrays, length k, or None
+        Those of the features, if `match` made these matches. `save` does not keep them.
 
     Raises
     ------
@@ -176,6 +178,7 @@ class PairwiseMatches(_MatchesOfImages):
     """
 
     cycle_consistent: ClassVar[bool] = False
+    descriptors: tuple[NDArray[np.uint8], ...] | None = None
 
     def __init__(self, W: Any, sizes: Sequence[int] | ArrayLike) -> None:
         self.sizes = _check_sizes(sizes)
@@ -245,6 +248,8 @@ class PairwiseMatches(_MatchesOfImages):
         """Take over from other matches where they come from; return these."""
         self.source, self.input_matches = matches.source, matches.input_matches
         self.settings = matches.settings
+        if isinstance(matches, PairwiseMatches):
+            self.descriptors = matches.descriptors
         return self
 
     def arrays(self) -> dict[str, Any]:

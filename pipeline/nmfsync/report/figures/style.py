@@ -47,11 +47,12 @@ STYLES = {
     "sky": ("#56B4E9", "D", 1.6),
     "olive": ("#8F8200", "X", 1.6),
     "gray": ("#999999", "P", 1.6),
+    "purple": ("#7A4FA3", "<", 1.6),
 }
 
 _INPUT = MethodStyle("input", "#333333", "", 1.2)
 
-_SPARE = [("#D55E00", "h"), ("#7A4FA3", "<"), ("#8C510A", ">")]  # of methods without a style
+_SPARE = [("#D55E00", "h"), ("#01665E", "p"), ("#8C510A", ">")]  # of methods without a style
 
 
 def style_of(method: str) -> MethodStyle:
