@@ -208,6 +208,7 @@ def plot_errors(table: Table) -> None:
 
 THETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 PRICES = (0.1, 0.3, 0.5, 1.0)
+EDGES = (0.67, 0.75, 0.9, 1.0)  # ρ_edge of quickmatch: that of its authors, and more
 FEATURES = 200
 COLUMNS = ["FCM 1 %", "precision", "matches", "CPU s"]
 
@@ -275,7 +276,10 @@ def test_graffiti():
             kind = "weighted" if weighted else "unweighted"
             row = measured(scenes, "clustersync", weighted, by_truth, theta=theta)
             table.add(f"clustersync {kind} {theta}", *row)
-    for method in NAMES[1:-1]:
+    for edge in EDGES:
+        row = measured(scenes, "quickmatch", False, by_truth, rho_edge=edge)
+        table.add(f"quickmatch {edge}", *row)
+    for method in (name for name in NAMES[1:-1] if name != "quickmatch"):
         theta = 0.4 if method == "nmfsync" else None
         table.add(method, *measured(scenes, method, False, by_truth, theta=theta))
     for price in PRICES:
@@ -287,6 +291,8 @@ def test_graffiti():
     table.write("clustersync-graffiti")
     plot_trade_off(table, "FCM at 1 %", "clustersync-graffiti")
     rows = {row[0]: row[1:] for row in table.rows}
+    # An independent implementation of quickmatch has these.
+    assert np.round(rows["quickmatch 0.9"][:2], 3).tolist() == [0.271, 0.881]
     assert rows["clustersync weighted 0.4"][1] > rows["input"][1]
 
 
