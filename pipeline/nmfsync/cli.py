@@ -265,7 +265,7 @@ def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(STUDIES)}.")],
     samples: Annotated[
         int | None,
-        typer.Option(help="Random samples a point (100; 10 for landmarks).", metavar="N"),
+        typer.Option(help="Random samples a point (100; landmarks 10, robustness 5).", metavar="N"),
     ] = None,
     data: Annotated[
         Path | None,

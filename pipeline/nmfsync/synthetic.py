@@ -1,12 +1,15 @@
 """Random multi-matching problems with a known solution, to test and compare methods."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from scipy import sparse
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.types.arrays import IntArray
+from nmfsync.types.arrays import BoolArray, IntArray
+
+OUTLIER_MATCHED = 0.5  # probability that a feature of no point finds a match in another image
 
 
 def generate(
@@ -52,11 +55,11 @@ def generate(
     """
     if k < 1 or d < 1:
         raise NmfsyncError(f"k and d must be at least 1, got {k} and {d}")
-    _check_probabilities(rho, sigma)
+    _check_probabilities(rho=rho, sigma=sigma)
     rng = np.random.default_rng(seed)
     visible = [rng.permutation(d)[rng.random(d) < rho] for _ in range(k)]
     pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
-    return _match_pairs(visible, pairs, d, sigma, rng)
+    return _match_pairs(visible, pairs, d, partial(_shuffled, sigma=sigma, rng=rng))
 
 
 def ring(
@@ -100,7 +103,7 @@ def ring(
         raise NmfsyncError(
             f"views must be between 1 and (k + 1) / 2, got {views} views of {k} images"
         )
-    _check_probabilities(rho, sigma)
+    _check_probabilities(rho=rho, sigma=sigma)
     rng = np.random.default_rng(seed)
     first_view = rng.integers(k, size=d)
     point, step = np.nonzero(rng.random((d, views)) < rho)
@@ -109,34 +112,235 @@ def ring(
     ends = np.cumsum(np.bincount(image, minlength=k))
     visible = np.split(point[order], ends[:-1])
     pairs = [(i, int(j)) for i in range(k) for j in np.arange(i + 1, i + views) % k]
-    return _match_pairs(visible, pairs, d, sigma, rng)
+    return _match_pairs(visible, pairs, d, partial(_shuffled, sigma=sigma, rng=rng))
 
 
-def _check_probabilities(rho: float, sigma: float) -> None:
-    if not (0 <= rho <= 1 and 0 <= sigma <= 1):
-        raise NmfsyncError(f"rho and sigma must be between 0 and 1, got {rho} and {sigma}")
+def hard(
+    k: int,
+    d: int,
+    rho: float,
+    sigma: float,
+    seed: int = 0,
+    *,
+    spread: float = 0.0,
+    zipf: float | None = None,
+    outliers: float = 0.0,
+    neighbours: int | None = None,
+    closed: bool = False,
+    matched: float = 1.0,
+    aliases: float = 0.0,
+    missing: float = 0.0,
+    spurious: float = 0.0,
+    random_pairs: float = 0.0,
+) -> tuple[sparse.csr_array, sparse.csr_array, IntArray]:
+    """Make a random problem that is hard in one way, or in several at once.
+
+    Real matches differ from those of `generate`: points differ in how often they
+    are seen, features belong to no point, not all images are matched, and wrong
+    matches do not stay among the same rows. Every parameter after `seed` adds one
+    of these difficulties; without them, only wrong associations remain.
+
+    Parameters
+    ----------
+    k : int
+        Number of images.
+    d : int
+        Universe size.
+    rho : float
+        Mean probability that an image sees a universe feature (a point), in [0, 1].
+    sigma : float
+        Probability that a match is wrong, in [0, 1]: its first feature is matched
+        instead with a random one of those that are free in the other image.
+    seed : int
+    spread : float
+        How unequal the points' visibility is, in [0, 1]: each is seen with a
+        probability of its own, between (1 − spread) ρ and (1 + spread) ρ.
+    zipf : float, optional
+        Exponent s of the track lengths: a point is seen in ℓ of the k images with
+        a probability in proportion to ℓ⁻ˢ, whatever ρ and `spread` are.
+    outliers : float
+        Features of no point in every image, relative to d. In every pair of
+        images, each is matched with a random free feature with probability ½.
+    neighbours : int, optional
+        Only images that are at most so far apart in the sequence are matched.
+    closed : bool
+        Whether the sequence is a ring: the first image comes after the last.
+    matched : float
+        Probability that two images are matched at all, in [0, 1]: the view graph
+        is a random graph (Erdős and Rényi).
+    aliases : float
+        Share of the points that look like one other point, in [0, 1]. Every second
+        pair of images takes them for each other: the matches of both are random
+        among the two.
+    missing : float
+        Probability that a match is missing, in [0, 1].
+    spurious : float
+        Probability that a feature without a match gets a random one, in [0, 1].
+    random_pairs : float
+        Probability that two images, of those matched, have random matches, in
+        [0, 1].
+
+    Returns
+    -------
+    W : scipy.sparse.csr_array of float64, shape (m, m)
+        The noisy matches: symmetric, unit diagonal, at most one match of a feature
+        in an image.
+    W_gt : scipy.sparse.csr_array of float64, shape (m, m)
+        All true matches, UUᵀ, between images that are not matched as well. (This
+        is so in `generate` and `ring` too, where no others exist.)
+    sizes : (k,) int64 array
+        Number of features of every image.
+
+    Raises
+    ------
+    NmfsyncError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    A ring of four images, all of which see the same three points: of the six pairs
+    of images, four are matched.
+
+    >>> W, W_gt, sizes = hard(4, 3, rho=1.0, sigma=0.0, neighbours=1, closed=True)
+    >>> sizes.tolist(), (W.nnz - 12) // 6, (W_gt.nnz - 12) // 6
+    ([3, 3, 3, 3], 4, 6)
+    """
+    if k < 1 or d < 1:
+        raise NmfsyncError(f"k and d must be at least 1, got {k} and {d}")
+    if outliers < 0 or (zipf is not None and zipf < 0):
+        raise NmfsyncError(f"outliers and zipf must not be negative, got {outliers} and {zipf}")
+    if neighbours is not None and neighbours < 1:
+        raise NmfsyncError(f"neighbours must be at least 1, got {neighbours}")
+    _check_probabilities(
+        rho=rho, sigma=sigma, spread=spread, matched=matched, aliases=aliases,
+        missing=missing, spurious=spurious, random_pairs=random_pairs,
+    )  # fmt: skip
+    rng = np.random.default_rng(seed)
+    sees = _visibility(k, d, rho, spread, rng) if zipf is None else _zipf(k, d, zipf, rng)
+    extra = round(outliers * d)  # features of no point in an image: a number of its own for each
+    visible = [
+        rng.permutation(np.append(np.flatnonzero(sees[i]), d + i * extra + np.arange(extra)))
+        for i in range(k)
+    ]
+    pairs = _pairs_of_images(k, k if neighbours is None else neighbours, closed)
+    pairs = [pair for pair in pairs if rng.random() < matched]
+    twin = _twins(d, aliases, rng)
+
+    def disturbed(partner: IntArray, a: IntArray, b: IntArray) -> IntArray:
+        n = len(partner)
+        partner = _confused(partner, a, b, twin, rng)
+        wrong = (partner >= 0) & (rng.random(n) < sigma)
+        partner = _rematched(partner, wrong, len(b), rng)
+        partner[rng.random(n) < missing] = -1
+        chance = np.where(a < d, spurious, max(spurious, OUTLIER_MATCHED))
+        partner = _rematched(partner, (partner < 0) & (rng.random(n) < chance), len(b), rng)
+        return _anywhere(partner, len(b), rng) if rng.random() < random_pairs else partner
+
+    return _match_pairs(visible, pairs, d + k * extra, disturbed)
+
+
+def _pairs_of_images(k: int, apart: int, closed: bool) -> list[tuple[int, int]]:
+    """List the images i < j at most `apart` from each other, in a sequence or in a ring."""
+    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+    return [(i, j) for i, j in pairs if j - i <= apart or (closed and k - (j - i) <= apart)]
+
+
+def _visibility(k: int, d: int, rho: float, spread: float, rng: np.random.Generator) -> BoolArray:
+    """(k, d) whether an image sees a point, with a probability of each point's own."""
+    probability = rho * rng.uniform(1 - spread, 1 + spread, size=d)
+    return rng.random((k, d)) < probability
+
+
+def _zipf(k: int, d: int, exponent: float, rng: np.random.Generator) -> BoolArray:
+    """(k, d) whether an image sees a point, for track lengths that follow Zipf's law."""
+    weight = np.arange(1, k + 1) ** -float(exponent)
+    length = 1 + rng.choice(k, size=d, p=weight / weight.sum())
+    rank = rng.random((k, d)).argsort(axis=0).argsort(axis=0)  # of the images, for every point
+    return rank < length
+
+
+def _twins(d: int, share: float, rng: np.random.Generator) -> IntArray:
+    """(d,) the point that each looks like; of a share of the points another one, else itself."""
+    twin = np.arange(d)
+    chosen = rng.permutation(d)[: 2 * round(share * d / 2)].reshape(-1, 2)
+    twin[chosen] = chosen[:, ::-1]
+    return twin
+
+
+def _confused(
+    partner: IntArray, a: IntArray, b: IntArray, twin: IntArray, rng: np.random.Generator
+) -> IntArray:
+    """Match features of points that look alike at random among themselves, every second time.
+
+    `a` and `b` are the points of the features of both images, and `twin[t]` the
+    point that t looks like; there may be further points that look like none.
+    """
+    partner = partner.copy()
+    for t in np.flatnonzero(twin > np.arange(len(twin))):  # every two points once
+        rows, columns = (np.flatnonzero(np.isin(points, (t, twin[t]))) for points in (a, b))
+        if rng.random() < 0.5:
+            n = min(len(rows), len(columns))
+            partner[rows] = -1
+            partner[rng.permutation(rows)[:n]] = rng.permutation(columns)[:n]
+    return partner
+
+
+def _rematched(
+    partner: IntArray, rows: BoolArray, columns: int, rng: np.random.Generator
+) -> IntArray:
+    """Match the chosen rows anew, with random columns of those that no other row has.
+
+    If there are too few columns, some of these rows are left without a match.
+    """
+    partner = np.where(rows, -1, partner)
+    free = np.setdiff1d(np.arange(columns), partner)
+    n = min(len(free), rows.sum())
+    partner[rng.permutation(np.flatnonzero(rows))[:n]] = rng.permutation(free)[:n]
+    return partner
+
+
+def _anywhere(partner: IntArray, columns: int, rng: np.random.Generator) -> IntArray:
+    """Make as many matches between random rows and random columns."""
+    column = rng.permutation(columns)
+    result: IntArray = rng.permutation([column[c] if c >= 0 else -1 for c in partner])
+    return result
+
+
+def _check_probabilities(**values: float) -> None:
+    for name, value in values.items():
+        if not 0 <= value <= 1:
+            raise NmfsyncError(f"{name} must be between 0 and 1, got {value}")
 
 
 def _match_pairs(
     visible: Sequence[IntArray],
     pairs: Iterable[tuple[int, int]],
     d: int,
-    sigma: float,
-    rng: np.random.Generator,
+    disturbed: Callable[[IntArray, IntArray, IntArray], IntArray],
 ) -> tuple[sparse.csr_array, sparse.csr_array, IntArray]:
     """Match pairs of images by the universe features that they see, with and without noise.
 
-    `visible[i]` (m_i,) are the universe features that image i sees, in the
-    order of its features. Returns W, W_gt and sizes.
+    `visible[i]` (m_i,) are the universe features that image i sees, numbers below
+    d, in the order of its features. `disturbed` takes the partner (m_i,) of every
+    feature of image i in image j, -1 for none, `visible[i]` and `visible[j]`, and
+    returns the noisy partners. Returns W, W_gt and sizes.
     """
     sizes = np.array([len(features) for features in visible])
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    noisy, true = [], []
+    noisy = []
     for i, j in pairs:
-        partner = _partners(visible[i], visible[j], d)
-        true.append(_block_entries(partner, offsets[i], offsets[j]))
-        noisy.append(_block_entries(_shuffled(partner, sigma, rng), offsets[i], offsets[j]))
-    return _symmetric(noisy, offsets[-1]), _symmetric(true, offsets[-1]), sizes
+        partner = disturbed(_partners(visible[i], visible[j], d), visible[i], visible[j])
+        noisy.append(_block_entries(partner, offsets[i], offsets[j]))
+    return _symmetric(noisy, offsets[-1]), _truth(visible, d), sizes
+
+
+def _truth(visible: Sequence[IntArray], d: int) -> sparse.csr_array:
+    """UUᵀ, (m, m): which features show the same point."""
+    point = np.concatenate(visible)
+    U = sparse.coo_array((np.ones(len(point)), (np.arange(len(point)), point)), (len(point), d))
+    W = sparse.csr_array(U @ U.T)
+    W.sort_indices()
+    return W
 
 
 def _partners(a: IntArray, b: IntArray, d: int) -> IntArray:
@@ -146,7 +350,9 @@ def _partners(a: IntArray, b: IntArray, d: int) -> IntArray:
     return position[a]
 
 
-def _shuffled(partner: IntArray, sigma: float, rng: np.random.Generator) -> IntArray:
+def _shuffled(
+    partner: IntArray, _a: IntArray, _b: IntArray, *, sigma: float, rng: np.random.Generator
+) -> IntArray:
     """Choose a share sigma of the rows at random, and shuffle them among themselves."""
     rows = rng.choice(len(partner), size=round(sigma * len(partner)), replace=False)
     result = partner.copy()

@@ -117,3 +117,25 @@ def test_a_method_of_ones_own_takes_part_everywhere(
     assert "alone" in (tmp_path / "images" / photographs.name / "report.html").read_text(
         encoding="utf-8"
     )
+
+
+def test_means_are_over_all_values_of_a_parameter(tmp_path):
+    results = run(tmp_path)
+    of_sigma = [
+        row.mean
+        for row in results.rows
+        if (row.parameter, row.method, row.metric) == ("sigma", "spectral", "f_score")
+    ]
+    assert len(of_sigma) == 2
+    means = results.means("f_score")
+    assert list(means) == ["sigma", "k"]
+    assert means["sigma"]["spectral"] == pytest.approx(np.mean(of_sigma))
+
+
+@pytest.mark.parametrize("parameter", STUDIES["robustness"].parameters, ids=lambda p: p.column)
+def test_every_point_of_the_study_robustness_has_problems(parameter):
+    study = STUDIES["robustness"]
+    for value in parameter.values:
+        problem = study.problem({**study.base, **parameter.fixed, parameter.name: value}, 0)
+        assert problem.matches.W.nnz > len(problem.matches.image_of)
+        assert problem.W_gt.shape == problem.matches.W.shape

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
@@ -20,9 +20,14 @@ from nmfsync.report.figures.style import (
     to_png,
     unbox,
 )
-from nmfsync.report.page import Picture, environment, write_bytes
-from nmfsync.study.definitions import METRICS, Study
+from nmfsync.report.page import Cell, Picture, environment, mark_best, write_bytes
+from nmfsync.study.definitions import METRICS, Parameter, Study
 from nmfsync.study.results import Results, Row
+
+PANELS = 6  # in a line; more make the figure too wide for a page
+
+# Metrics with a table of means: which value is best, and the number of digits.
+BEST = {"gt_error": (min, 1), "f_score": (max, 3)}
 
 
 def write_study_report(folder: Path, study: Study, results: Results) -> None:
@@ -60,6 +65,7 @@ def write_study_report(folder: Path, study: Study, results: Results) -> None:
             points=len({(row.parameter, row.value) for row in results.rows}),
             samples=" or ".join(map(str, counts)),
             settings=[(k, v) for k, v in study.base.items() if v is not None],
+            tables=[_means_table(results, metric) for metric in study.metrics if metric in BEST],
         )
     )
     write_bytes(folder / "figure.png", picture.png)
@@ -80,26 +86,55 @@ def study_figure(study: Study, rows: Sequence[Row]) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    columns = list(dict.fromkeys(row.parameter for row in rows))
     styles, consistent = styles_of(_methods(rows)), _consistent_methods(rows)
-    size = (2.9 * len(columns) + 0.7, 2.1 * len(study.metrics) + 0.9)  # inches
-    figure = Figure(figsize=size, dpi=150)
-    grid = figure.subplots(len(study.metrics), len(columns), squeeze=False, sharex="col")
-    for panels, metric in zip(grid, study.metrics, strict=True):
-        for axes, column, parameter in zip(panels, columns, study.parameters, strict=True):
-            of_panel = [row for row in rows if (row.metric, row.parameter) == (metric, column)]
-            _draw_panel(axes, of_panel, styles, consistent)
-            if metric == study.metrics[-1]:
-                axes.set_xlabel(parameter.label, color=INK)
-        panels[0].set_ylabel(METRICS[metric], color=INK)
+    every = range(0, len(study.parameters), PANELS)
+    lines = [study.parameters[first : first + PANELS] for first in every]
+    width = min(len(study.parameters), PANELS)
+    size = np.array([2.9 * width + 0.7, 2.1 * len(study.metrics) + 0.9])  # of a line, inches
+    figure = Figure(figsize=(size[0], size[1] * len(lines)), dpi=150)
+    parts = figure.subfigures(len(lines), squeeze=False)[:, 0]
+    for part, parameters in zip(parts, lines, strict=True):
+        _draw_line(part, study.metrics, parameters, rows, styles, consistent)
+        inch_x, inch_y = 1 / size
+        part.subplots_adjust(
+            left=0.75 * inch_x, right=1 - 0.1 * inch_x, bottom=1.0 * inch_y, top=1 - 0.15 * inch_y,
+            wspace=0.22, hspace=0.16,
+        )  # fmt: skip
     handles = [Line2D([], [], **line_of(styles[name], name in consistent)) for name in styles]
     legend_of(figure, handles, 0.0)
-    inch_x, inch_y = 1 / np.array(size)
-    figure.subplots_adjust(
-        left=0.75 * inch_x, right=1 - 0.1 * inch_x, bottom=1.0 * inch_y, top=1 - 0.15 * inch_y,
-        wspace=0.22, hspace=0.16,
-    )  # fmt: skip
     return figure
+
+
+def _draw_line(
+    part: SubFigure,
+    metrics: Sequence[str],
+    parameters: Sequence[Parameter],
+    rows: Sequence[Row],
+    styles: dict[str, MethodStyle],
+    consistent: set[str],
+) -> None:
+    """Draw every metric over some of the parameters, next to each other."""
+    width = min(PANELS, len({row.parameter for row in rows}))
+    grid = part.subplots(len(metrics), width, squeeze=False, sharex="col")
+    for panels, metric in zip(grid, metrics, strict=True):
+        for axes, parameter in zip(panels, parameters, strict=False):
+            panel = [r for r in rows if (r.metric, r.parameter) == (metric, parameter.column)]
+            _draw_panel(axes, panel, styles, consistent)
+            if metric == metrics[-1]:
+                axes.set_xlabel(parameter.label, color=INK)
+        panels[0].set_ylabel(METRICS[metric], color=INK)
+        for axes in panels[len(parameters) :]:
+            axes.remove()
+
+
+def _means_table(results: Results, metric: str) -> tuple[str, list[tuple[str, list[Cell]]]]:
+    """Return the name of the metric, and its mean over every parameter with the best marked."""
+    better, digits = BEST[metric]
+    table = [
+        (parameter, mark_best(list(means.values()), lambda x: f"{x:.{digits}f}", better))
+        for parameter, means in results.means(metric).items()
+    ]
+    return METRICS[metric], table
 
 
 def _to_pdf(figure: Figure) -> bytes:

@@ -37,10 +37,12 @@ def run_study(
     Parameters
     ----------
     name : str
-        "synthetic", "sensitivity", "initialisation", "symmetry" or "landmarks".
+        "synthetic", "sensitivity", "initialisation", "symmetry",
+        "landmarks" or "robustness".
     out : Path or str
     samples : int, optional
-        Random samples a point; by default 100, and 10 for "landmarks".
+        Random samples a point; by default 100, 10 for "landmarks" and 5 for
+        "robustness".
     data : Path or str, optional
         Folder that holds landmarks/, for the study of that name; by default $NMFSYNC_DATA.
     jobs : int, optional

@@ -10,7 +10,7 @@ from scipy import sparse
 from nmfsync import synthetic
 from nmfsync.study.claims import Claim, Comparison, Consistency, Robustness
 from nmfsync.study.landmarks import FRAMES, landmark_matches, load_landmarks
-from nmfsync.synchronisation.methods import METHODS, Method
+from nmfsync.synchronisation.methods import DEFAULT_METHOD, METHODS, Method
 from nmfsync.types.matches import PairwiseMatches
 
 Setting = Mapping[str, Any]  # a value for every parameter of a problem
@@ -27,6 +27,9 @@ METRICS = {
 
 # A point where the methods differ, and from which every parameter can be varied up and down.
 SYNTHETIC_BASE = {"k": 30, "d": 20, "rho": 0.6, "sigma": 0.6, "given_d": None, "theta": None}
+
+# Problems that most methods solve, were it not for the one difficulty that is added.
+ROBUSTNESS_BASE = {"k": 20, "d": 20, "rho": 0.6, "sigma": 0.3}
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,20 @@ class Parameter:
     values : tuple
     fixed : dict
         Other parameters whose values differ from the base in this column.
+    title : str
+        Name of the column in tables; by default the fixed values, if any, and `name`.
     """
 
     name: str
     label: str
     values: tuple[Any, ...]
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+
+    @property
+    def column(self) -> str:
+        """The name of the column in tables."""
+        return self.title or " ".join([*map(str, self.fixed.values()), self.name])
 
 
 @dataclass(frozen=True)
@@ -168,6 +179,12 @@ def synthetic_problem(setting: Setting, seed: int) -> Problem:
     return Problem(PairwiseMatches(W, sizes), W_gt, setting["given_d"] or d, setting["theta"])
 
 
+def hard_problem(setting: Setting, seed: int) -> Problem:
+    """Make a problem of `synthetic.hard`; the methods get its true d."""
+    W, W_gt, sizes = synthetic.hard(**setting, seed=seed)
+    return Problem(PairwiseMatches(W, sizes), W_gt, setting["d"], None)
+
+
 def landmark_problem(setting: Setting, seed: int) -> Problem:
     """Choose frames of a landmark sequence at random; every landmark is in every frame."""
     sequence = _load_sequence(setting["sequence"], setting["data"])
@@ -201,6 +218,23 @@ SYNTHETIC_PARAMETERS = (
 )
 
 SYNTHETIC_METRICS = ("cycle_error", "gt_error", "f_score", "matchings")
+
+_CLEAN = {"sigma": 0.0}
+ROBUSTNESS_PARAMETERS = (
+    Parameter("sigma", "probability that a match is wrong", (0.2, 0.4, 0.6, 0.7), {}, "wrong"),
+    Parameter("random_pairs", "share of random blocks", (0.2, 0.4, 0.6), _CLEAN, "random blocks"),
+    Parameter("missing", "probability that a match is missing", (0.2, 0.4, 0.6)),
+    Parameter("spurious", "probability of a spurious match", (0.2, 0.5, 1.0)),
+    Parameter("outliers", "outlier features / d", (0.5, 1.0, 2.0)),
+    Parameter("aliases", "share of look-alike points", (0.25, 0.5, 1.0), _CLEAN, "look-alikes"),
+    Parameter("spread", "inequality of visibility", (0.0, 0.5, 1.0), {}, "visibility"),
+    # As many points as make images about as full as those of the other columns.
+    Parameter("zipf", "exponent of track lengths", (0.5, 1.0, 1.5), {"d": 50}, "track lengths"),
+    Parameter("k", "images k", (3, 4, 6, 10), {}, "few images"),
+    Parameter("matched", "share of pairs matched", (0.1, 0.15, 0.2, 0.4), {}, "view graph"),
+    Parameter("neighbours", "neighbours matched", (1, 2, 4, 8), {}, "sequence"),
+    Parameter("neighbours", "neighbours matched", (1, 2, 4, 8), {"closed": True}, "ring"),
+)
 
 STUDIES = {
     study.name: study
@@ -307,6 +341,25 @@ STUDIES = {
             ],
             samples=10,
             distinct=distinct_landmark_problems,
+        ),
+        Study(
+            name="robustness",
+            title="Other kinds of noise",
+            text="Which method to take when? Real matches are wrong in other ways than those of "
+            "the paper's problems. Every column adds one difficulty to problems with 30 % wrong "
+            "matches (none in two columns); synthetic.hard in the package says which. The methods "
+            "that want it are told the true universe size, which no user knows.",
+            base=ROBUSTNESS_BASE,
+            parameters=ROBUSTNESS_PARAMETERS,
+            metrics=("gt_error", "f_score"),
+            methods=all_methods,
+            problem=hard_problem,
+            claims=lambda names: [
+                Comparison(DEFAULT_METHOD, other, "f_score", "higher")
+                for other in ("input", *names)
+                if other != DEFAULT_METHOD
+            ],
+            samples=5,
         ),
     )
 }

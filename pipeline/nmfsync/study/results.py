@@ -65,3 +65,14 @@ class Results:
 
     rows: list[Row]
     verdicts: list[Verdict]
+
+    def means(self, metric: str) -> dict[str, dict[str, float]]:
+        """Return the mean of a metric over all values of a parameter, by parameter and method."""
+        values: dict[str, dict[str, list[float]]] = {}
+        for row in self.rows:
+            if row.metric == metric:
+                values.setdefault(row.parameter, {}).setdefault(row.method, []).append(row.mean)
+        return {
+            parameter: {method: sum(means) / len(means) for method, means in methods.items()}
+            for parameter, methods in values.items()
+        }

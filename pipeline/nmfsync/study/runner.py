@@ -65,7 +65,7 @@ def run_samples(
     ]
     rows = [row for point in collected for row in _rows(study, *point)]
     _write_table(folder / "results.csv", rows)
-    points: Points = [(_column(parameter), value, values) for parameter, value, values in collected]
+    points: Points = [(parameter.column, value, values) for parameter, value, values in collected]
     names = [variant.name for variant in study.methods()]
     return Results(rows, [claim.check(points) for claim in study.claims(names)])
 
@@ -75,11 +75,6 @@ def _points(study: Study) -> Iterator[tuple[Parameter, float, Setting]]:
     for parameter in study.parameters:
         for value in parameter.values:
             yield parameter, value, {**study.base, **parameter.fixed, parameter.name: value}
-
-
-def _column(parameter: Parameter) -> str:
-    """Return the name of a column: the fixed values, if any, and the parameter."""
-    return " ".join([*map(str, parameter.fixed.values()), parameter.name])
 
 
 def _sample_count(study: Study, setting: Setting, samples: int) -> int:
@@ -202,7 +197,7 @@ def _rows(study: Study, parameter: Parameter, value: float, values: Values) -> I
             n = len(numbers)
             error = numbers.std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
             yield Row(
-                study.name, _column(parameter), value, method, metric,
+                study.name, parameter.column, value, method, metric,
                 float(numbers.mean()), float(error), n,
             )  # fmt: skip
 
