@@ -1,7 +1,6 @@
 """ClusterSync: what the method promises."""
 
 from importlib import import_module
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +10,14 @@ from hypothesis import strategies as st
 import strategies
 from builders import CASES, matches_of, noisy, problems
 from clusterings import SEEDS, cliques, dense
-from nmfsync import MultiMatching, PairwiseMatches, evaluation, synchronise, synthetic
+from nmfsync import (
+    MultiMatching,
+    NmfsyncWarning,
+    PairwiseMatches,
+    evaluation,
+    synchronise,
+    synthetic,
+)
 from nmfsync.runtime.threads import BLOCK
 
 # By its full name: `clustersync` of the package is the function.
@@ -85,14 +91,18 @@ def test_larger_theta_gives_no_more_matches(case):
     assert counts[0] > counts[-1]
 
 
-def test_theta_zero_joins_what_is_connected():
-    """A path through seven images that also see ten tracks, and ten points each that are alone."""
-    k, n = 7, 21
+def test_theta_zero_charges_nothing_for_missing_matches():
+    """Of a point, only images at most three apart of nine are matched; of ten others, all.
+
+    Ten features of every image are alone.
+    """
+    k, n = 9, 21
     point = np.arange(k * n).reshape(k, n).T
-    matches = matches_of([*pairwise(point[0]), *cliques(*point[1:11])], [n] * k)
+    near = [(p, q) for p, q in cliques(point[0]) if q - p <= 3 * n]
+    matches = matches_of([*near, *cliques(*point[1:11])], [n] * k)
     free = clustersync(matches, theta=0.0).universe[point]
     assert (free[:11] == free[:11, :1]).all()
-    charged = clustersync(matches, theta=0.8).universe[point]
+    charged = clustersync(matches, theta=0.9).universe[point]
     assert (charged[1:11] == charged[1:11, :1]).all()
     assert len(set(charged[0])) > 1
 
@@ -126,6 +136,52 @@ def test_weights_help_where_they_know():
         weighted.append(evaluation.gt_error(clustersync(matches).W, W_gt))
         plain.append(evaluation.gt_error(clustersync(matches.unweighted()).W, W_gt))
     assert np.mean(weighted) < 0.5 * np.mean(plain)
+
+
+@pytest.mark.parametrize("constant", [0.5, 0.03])
+@pytest.mark.parametrize("case", [(10, 20, 0.6, 0.7), (8, 15, 0.5, 0.5)])
+def test_a_factor_on_all_weights_changes_nothing(constant, case):
+    matches = noisy(*case)
+    scaled = PairwiseMatches(constant * matches.W, matches.sizes)
+    assert clustersync(scaled).universe.tolist() == clustersync(matches).universe.tolist()
+
+
+def mean_scores(seeds=range(3), **problem) -> tuple[float, float]:
+    """Mean f-scores of the input and of the result on problems of `synthetic.hard`."""
+    scores = []
+    for seed in seeds:
+        W, W_gt, sizes = synthetic.hard(k=20, **problem, seed=seed)
+        result = clustersync(PairwiseMatches(W, sizes))
+        scores.append([evaluation.f_score(matches, W_gt) for matches in (W, result.W)])
+    given_score, score = np.mean(scores, axis=0)
+    return float(given_score), float(score)
+
+
+@pytest.mark.parametrize("outliers", [0.5, 1.0, 3.0])
+def test_features_of_no_point_stay_alone(outliers):
+    given_score, score = mean_scores(d=20, rho=0.6, sigma=0.3, outliers=outliers)
+    assert given_score < 0.6
+    assert score > 0.95
+
+
+def test_tracks_that_are_short_stay_short():
+    """Half of the points are seen at most twice."""
+    given_score, score = mean_scores(d=60, rho=1.0, sigma=0.5, spurious=0.3, zipf=1.5)
+    assert given_score < 0.55
+    assert score > 0.88
+
+
+def test_sparse_view_graphs():
+    given_score, score = mean_scores(d=20, rho=0.6, sigma=0.3, matched=0.4)
+    assert given_score < 0.5
+    assert score > 0.88
+
+
+@pytest.mark.parametrize(("k", "sigma", "reason"), [(4, 0.5, "4 images"), (12, 0.95, "random")])
+def test_what_is_likely_no_better_than_the_input_is_said(k, sigma, reason):
+    matches = noisy(k, 15, 0.6, sigma)
+    with pytest.warns(NmfsyncWarning, match=f"no better than the input: .*{reason}"):
+        clustersync(matches)
 
 
 def two_halves(also_matched: bool, k: int = 9) -> tuple[PairwiseMatches, np.ndarray]:

@@ -1,13 +1,19 @@
 """What is learnt from a clustering, against plain NumPy."""
 
+from math import comb, log
+
 import numpy as np
 import pytest
 
 from builders import matches_of, noisy
 from clusterings import cliques, dense, partners, random_labels, read, without_pairs
-from nmfsync import PairwiseMatches
+from nmfsync import PairwiseMatches, synthetic
 from nmfsync.synchronisation.clustersync.graph import count_matches
-from nmfsync.synchronisation.clustersync.prices import learn
+from nmfsync.synchronisation.clustersync.prices import (
+    first_prices,
+    learn,
+    log_likelihood,
+)
 from nmfsync.synchronisation.clustersync.start import grow, support
 
 
@@ -30,9 +36,10 @@ def scattered(seed, share):
 def confirmed(A, label) -> np.ndarray:
     """How often a match is confirmed, inside clusters and between them, match by match.
 
-    Of the pairs of clusters (or the cluster) of every match, the share that matches too.
+    Of the pairs of clusters (or the cluster) of every match, the share that matches too. Inside,
+    one more pair was seen, and .9 of it matched.
     """
-    counts = np.zeros((2, 2))
+    counts = np.array([[0.9, 1.0], [0.0, 0.0]])
     for p, q in np.argwhere(np.triu(A > 0)):
         a, b = np.flatnonzero(label == label[p]), np.flatnonzero(label == label[q])
         among = A[np.ix_(a, b)] > 0
@@ -66,6 +73,28 @@ def missing_matches(A, image, label, seen):
     return same, different
 
 
+def matched_by_chance(A, image, label, seen) -> float:
+    """Share of matches among the pairs of features in different clusters, one by one."""
+    of_pairs = [
+        A[p, q] > 0
+        for p in range(len(A))
+        for q in range(p)
+        if label[p] != label[q] and seen[image[p], image[q]]
+    ]
+    return (sum(of_pairs) + 0.5) / (len(of_pairs) + 1)
+
+
+def expected_tracks(label, k) -> np.ndarray:
+    """(k,) how many tracks are expected in exactly n given images, n = 1, 2, …, track by track."""
+    size = np.unique(label, return_counts=True)[1]
+    expected = np.array([1 / ((k + 1) * comb(k, n)) for n in range(1, k + 1)])
+    expected[0] += ((size == 1).sum() + 0.5) / k
+    for n in size[size > 1]:
+        v = (n + 0.5) / (k + 1)
+        expected += [v**seen * (1 - v) ** (k - seen) for seen in range(1, k + 1)]
+    return expected
+
+
 @pytest.mark.parametrize(
     ("matches", "label"),
     [*(clustered(seed) for seed in range(5)),
@@ -79,7 +108,9 @@ def test_prices_are_log_likelihood_ratios(matches, label):
     seen = count_matches(read(matches)) > 0
     inside, between = confirmed(A, label)
     inside = np.clip(inside, 0.05, 0.98)
-    between = np.clip(between, 1e-4, 0.9 * inside)
+    chance = matched_by_chance(A, image, label, seen)
+    between = np.clip(max(between, chance), 1e-4, 0.9 * inside)
+    chance = min(chance, between)
     average = np.log(inside / between)
     number, found = pairs_within(A, image, label, k)
     pair_inside = (found + 30 * inside) / (number + 30)  # as if of 30 pairs more
@@ -89,16 +120,15 @@ def test_prices_are_log_likelihood_ratios(matches, label):
     missing_different = (1 - between) * (different + 1) / (different + 1).sum()
     price = np.maximum(np.log(missing_different / missing_same), 0)
 
-    rewards, prices = learn(read(matches), label, 0.5)
-    np.testing.assert_allclose(prices.missing, 0.5 * price / average)
+    rewards, prices = learn(read(matches), label)
+    np.testing.assert_allclose(prices.missing, price / average)
     factor = np.log((1 - between) / (1 - pair_inside)) / np.log((1 - between) / (1 - inside))
     np.testing.assert_allclose(prices.image_pair, np.where(seen, factor, 0), rtol=1e-6)
     p, q = np.nonzero(A)
     np.testing.assert_allclose(rewards, np.log(pair_inside[image[p], image[q]] / between) / average)
-    size = np.unique(label, return_counts=True)[1]
-    visible, singles = size[size > 1].mean() / k, (size == 1).sum() / k
-    opening = np.log(visible / (1 - visible) / (singles + 0.02)) / average
-    assert prices.opening == pytest.approx(max(opening, 0))
+    links = np.maximum(np.arange(k + 1) - 1, 0) * np.log(between / chance)
+    track = np.append(0, -np.log(expected_tracks(label, k))) - links
+    np.testing.assert_allclose(prices.track, track / average)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -108,7 +138,7 @@ def test_what_is_learnt_from_good_clusters_is_within_its_limits(seed):
     inside, between = confirmed(dense(matches), label)
     assert 0.05 < inside < 0.98
     assert 1e-4 < between < 0.9 * inside
-    assert (learn(read(matches), label, 0.5)[1].missing > 0).all()
+    assert (learn(read(matches), label)[1].missing > 0).all()
 
 
 def test_unreliable_pairs_of_images_count_less():
@@ -120,7 +150,7 @@ def test_unreliable_pairs_of_images_count_less():
     A[d : 2 * d, :d] = A[:d, d : 2 * d].T
     graph = read(PairwiseMatches(A, [d] * k))
     label = np.tile(np.arange(d), k)
-    rewards, prices = learn(graph, label, 1.0)
+    rewards, prices = learn(graph, label)
     row = graph.feature
     suspect = (row < d) & (graph.other < 2 * d) & (graph.other >= d)
     assert rewards[suspect].max() < rewards[row >= 2 * d].min()
@@ -129,6 +159,60 @@ def test_unreliable_pairs_of_images_count_less():
 
 def test_pairs_of_images_without_matches_have_no_price():
     matches = without_pairs(noisy(), [(0, 1), (2, 5)])
-    _, prices = learn(read(matches), np.arange(len(matches.image_of)), 1.0)
+    _, prices = learn(read(matches), np.arange(len(matches.image_of)))
     free = np.argwhere(np.triu(prices.image_pair == 0, 1))
     assert free.tolist() == [[0, 1], [2, 5]]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_log_likelihood_is_that_of_every_pair_and_cluster(share):
+    matches, label = scattered(0, share)
+    A, image, k = dense(matches), matches.image_of, len(matches.sizes)
+    seen = count_matches(read(matches)) > 0
+    value = 0.0
+    for together in (True, False):
+        of_pairs = [
+            A[p, q] > 0
+            for p in range(len(A))
+            for q in range(p)
+            if (label[p] == label[q]) == together and seen[image[p], image[q]]
+        ]
+        matched = (sum(of_pairs) + 0.5) / (len(of_pairs) + 1)
+        value += sum(log(matched if pair else 1 - matched) for pair in of_pairs)
+    expected = expected_tracks(label, k)
+    for size in np.unique(label, return_counts=True)[1]:
+        value += log(expected[size - 1]) - 1
+    assert log_likelihood(read(matches), label) == pytest.approx(value)
+
+
+def test_true_tracks_are_more_probable_than_others():
+    """Than features that are alone, than tracks that are cut in two, and than tracks that mix."""
+    d, k = 8, 10
+    W, W_gt, sizes = synthetic.generate(k, d, rho=1.0, sigma=0.4, seed=1)
+    graph = read(PairwiseMatches(W, sizes))
+    truth = W_gt.indices[W_gt.indptr[:-1]].astype(np.int64)
+    image = graph.image
+    halves = truth + d * (image < k // 2)
+    mixed = np.where(image < k // 2, truth, (truth + 1) % d)
+    for other in (np.arange(len(truth)), halves, mixed):
+        assert log_likelihood(graph, truth) > log_likelihood(graph, other)
+
+
+def test_first_prices():
+    """20 features in each of 5 images, 3 pairs of which are matched, 12 of 400 features each."""
+    matches = matches_of(
+        [(20 * i + n, 20 * j + n) for i, j in [(0, 1), (1, 2), (3, 4)] for n in range(12)], [20] * 5
+    )
+    graph = read(matches)
+    b = 36.5 / 1201
+    average = log(0.9 / b)
+    for mixed in (True, False):
+        prices = first_prices(graph, mixed)
+        np.testing.assert_allclose(prices.missing, log((1 - b) / 0.1) / average)
+        assert (prices.image_pair > 0).sum() == 6
+        assert set(prices.image_pair.ravel()) == {0.0, 1.0}
+    assert not prices.track.any()
+    # Half of the 100 features alone: 10 in each image. The others in 20 tracks of 0 to 5 images.
+    expected = [10, *(20 / 6 / comb(5, n) for n in range(2, 6))]
+    track = first_prices(graph, True).track
+    np.testing.assert_allclose(track, np.append(0, -np.log(expected)) / average)

@@ -1,9 +1,10 @@
 """Divide the members of two clusters anew: the local search of Kernighan and Lin (1970).
 
-Of two clusters, the members s and t are on side 0 or 1. Together with the price
-of a second cluster, the score depends on the sides by
+Of two clusters, the members s and t are on side 0 or 1. The score depends on the
+sides by
 
-    Σ gain[s, t] over all pairs on the same side.
+    Σ gain[s, t] over all pairs on the same side
+    − price of the clusters, by the number of members on each side.
 
 Tests compare the outcome with the score computed by `search.score`.
 """
@@ -107,13 +108,16 @@ def divide_anew(graph, prices, members, split, places):
     _compute_gains(graph, prices, members, division, places)
     total, across = _take_sides(split, division)
     tolerance = EPSILON * max(1.0, total)  # of the rounding errors
-    # A merge gains Σ gain[s, t] over the pairs across the sides, and the price of a cluster.
-    improved = split < n and common == 0 and across + prices.opening > tolerance
+    # A merge gains Σ gain[s, t] over the pairs across the sides, and the difference in price.
+    track = prices.track
+    improved = False
+    if split < n and common == 0:
+        improved = across + track[split] + track[n - split] - track[n] > tolerance
     if improved:
         for s in range(split, n):
             _turn(s, division)
     for _ in range(PASSES):
-        if not _improve(n - common, prices.opening, tolerance, division):
+        if not _improve(n - common, track, tolerance, division):
             break
         improved = True
     return improved, division.side
@@ -122,7 +126,7 @@ def divide_anew(graph, prices, members, split, places):
 @compiled
 def _make_division(n):
     return _Division(
-        np.zeros((n, n)),
+        np.full((n, n), np.nan),
         np.empty((n, n), dtype=np.bool_),
         np.full(n, -1),
         np.empty(n, dtype=np.int64),
@@ -173,7 +177,7 @@ def _compute_gains(graph, prices, members, division, places):
     for s in range(n):
         places.of_feature[members[s]] = -1
         for t in range(n):
-            if gain[s, t] == 0.0:
+            if np.isnan(gain[s, t]):
                 i, j = graph.image[members[s]], graph.image[members[t]]
                 others = sees[s, t] + sees[t, s]
                 gain[s, t] = -prices.missing[others] * prices.image_pair[i, j]
@@ -203,7 +207,7 @@ def _take_sides(split, division):
 
 
 @compiled
-def _improve(turns, opening, tolerance, division):
+def _improve(turns, track, tolerance, division):
     """Make one pass; return whether it raises the score.
 
     Moves every member once to the other side, with its partner in exchange, the
@@ -211,15 +215,15 @@ def _improve(turns, opening, tolerance, division):
     """
     order, locked = division.order, division.locked
     locked[:] = False
-    before = _saved(opening, division)
+    before = _price(track, division)
     total, best, kept = 0.0, tolerance, 0
     for turn in range(turns):
         s, gain = _best_turn(division)
         order[turn], locked[s] = s, True
         _turn(s, division)
         total += gain
-        # Σ gains of the turns + price of the clusters saved now − of those saved before
-        raised = total - before + _saved(opening, division)
+        # Σ gains of the turns + price of the clusters before − price now
+        raised = total + before - _price(track, division)
         if raised > best:
             best, kept = raised, turn + 1
     for turn in range(turns - 1, kept - 1, -1):
@@ -228,10 +232,10 @@ def _improve(turns, opening, tolerance, division):
 
 
 @compiled
-def _saved(opening, division):
-    """Price of a cluster if all members are on one side, else 0."""
-    n, second = len(division.side), division.side.sum()
-    return opening if min(second, n - second) == 0 else 0.0
+def _price(track, division):
+    """Price of both clusters."""
+    second = division.side.sum()
+    return track[len(division.side) - second] + track[second]
 
 
 @compiled

@@ -20,7 +20,8 @@ class MatchGraph(NamedTuple):
     other : (n,) int32 array
         The matched feature of every entry, ascending for each feature.
     weight : (n,) float64 array
-        Positive.
+        What a match counts. One that is not above 0 holds no features together, but is no
+        missing match either.
     image : (m,) int32 array
         The image of every feature.
     offset : (k + 1,) int64 array
@@ -80,9 +81,25 @@ def connected_parts(graph: MatchGraph, label: IntArray) -> IntArray:
     """
     m = len(label)
     p, q = graph.feature, graph.other
-    inside = label[p] == label[q]
+    inside = (label[p] == label[q]) & (graph.weight > 0)
     matches = sparse.coo_array(
         (np.ones(inside.sum(), dtype=bool), (p[inside], q[inside])), shape=(m, m)
     )
     _, part = connected_components(matches, directed=False)
     return np.asarray(part, dtype=np.int64)
+
+
+def keep_cliques(graph: MatchGraph, label: IntArray) -> IntArray:
+    """Put connected features together that are all matched with each other.
+
+    Nothing contradicts their matches. (No two of them are in one image, whose
+    features are not matched with each other.)
+    """
+    m = len(label)
+    p, q = graph.feature, graph.other
+    matches = sparse.coo_array((np.ones(len(p), dtype=bool), (p, q)), shape=(m, m))
+    _, part = connected_components(matches, directed=False)
+    size, ends = np.bincount(part), np.bincount(part[p], minlength=part.max(initial=-1) + 1)
+    first = np.unique(part, return_index=True)[1]  # the first feature of every component
+    clique = (ends == size * (size - 1))[part]
+    return np.where(clique, label[first[part]], label)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
 from nmfsync.synchronisation.clustersync.graph import MatchGraph, count_matches
@@ -25,11 +26,10 @@ PRIOR = 30  # pairs of features that make two images count as much as the mean o
 
 ONE_MORE = 1.0  # of every kind of missing pair, so that none has the probability 0
 
-MOST_VISIBLE = 0.95  # share of the images that see a track
+# Added to counts, so that no probability is 0 or 1: half an observation of either kind.
+HALF = 0.5
 
-VISIBLE = 0.5  # the same if there is no track yet; its log-odds are 0
-
-FEW = 0.02  # features of an image that are alone even where none is, so that no track costs ∞
+FIRST_A = 0.9  # before anything is learnt: as if few matches of a track were missing
 
 
 class Prices(NamedTuple):
@@ -42,16 +42,16 @@ class Prices(NamedTuple):
         features have another match in the image of the other.
     image_pair : (k, k) float32 array
         Factor on it for every pair of images; 0 where images were not matched.
-    opening : float
-        Price of a cluster.
+    track : (k + 1,) float64 array
+        Price of a cluster by its number of features, 0 of an empty one.
     """
 
     missing: FloatArray
     image_pair: NDArray[np.float32]
-    opening: float
+    track: FloatArray
 
 
-def learn(graph: MatchGraph, label: IntArray, strength: float) -> tuple[FloatArray, Prices]:
+def learn(graph: MatchGraph, label: IntArray) -> tuple[FloatArray, Prices]:
     """Learn the rewards of the matches and the prices of missing ones from a clustering.
 
     All are log-likelihood ratios, divided by that of an average match. The
@@ -62,20 +62,20 @@ def learn(graph: MatchGraph, label: IntArray, strength: float) -> tuple[FloatArr
     graph : MatchGraph
     label : (m,) int64 array
         The cluster of every feature.
-    strength : float
-        Factor on the prices of missing matches, θ / (1 − θ).
 
     Returns
     -------
     rewards : (n,) float64 array
         Of every entry, for weight 1.
     prices : Prices
+        With θ / (1 − θ) = 1.
     """
-    k = len(graph.offset) - 1
+    k = _images(graph)
     found = count_matches(graph)
-    a, b = match_probabilities(graph, label)
-    average = np.log(a / b)
     pairs, matched, missing = count_pairs_within(graph, label, found > 0)
+    _, between = _count_all(graph, found, pairs, matched)
+    a, b, chance = match_probabilities(graph, label, _share(*between))
+    average = np.log(a / b)
     # a_ij, between images i and j: as if there were PRIOR more pairs, matched with probability a
     a_ij = np.clip((matched + PRIOR * a) / (pairs + PRIOR), LEAST_PAIR * b, MOST_A)
 
@@ -84,31 +84,86 @@ def learn(graph: MatchGraph, label: IntArray, strength: float) -> tuple[FloatArr
     # f_ij = log((1 − b) / (1 − a_ij)) / log((1 − b) / (1 − a)); 0 where images were not matched
     expected = np.log((1 - b) / (1 - a))
     factor = np.where(found > 0, np.log((1 - b) / (1 - a_ij)) / expected, 0)
+    # The n − 1 matches that hold n features together are by chance with probability b₀, not b.
+    links = np.maximum(np.arange(k + 1) - 1, 0)
     prices = Prices(
-        strength * _missing_evidence(missing, _count_missing(graph, found), a, b) / average,
+        _missing_evidence(missing, _count_missing(graph, found), a, b) / average,
         factor.astype(np.float32),
-        _opening(label, k) / average,
+        (track_prices(label, k) - links * np.log(b / chance)) / average,
     )
     return reward[graph.image[graph.feature], graph.image[graph.other]], prices
 
 
-def match_probabilities(graph: MatchGraph, label: IntArray) -> tuple[float, float]:
+def first_prices(graph: MatchGraph, mixed: bool) -> Prices:
+    """Prices before anything is learnt, for rewards of 1.
+
+    Parameters
+    ----------
+    graph : MatchGraph
+    mixed : bool
+        Let clusters have prices as if half of the features were alone and the
+        others in tracks of any size; else they have none.
+    """
+    m, k = len(graph.image), _images(graph)
+    found = count_matches(graph)
+    none = np.zeros(found.shape)
+    _, between = _count_all(graph, found, none, none)
+    a, b = FIRST_A, min(max(_share(*between), LEAST_B), MOST_B * FIRST_A)
+    average = np.log(a / b)
+    track = np.zeros(k + 1)
+    if mixed and m:
+        # E_n = (m/k) / ((k + 1) (k choose n)): m/2 features in m/k tracks of 0 to k images
+        track[2:] = np.log(k / m * (k + 1)) + _log_choices(k)[2:]
+        track[1] = np.log(k / (m / 2))  # E_1 = (m/2) / k
+    return Prices(
+        np.full(3, np.log((1 - b) / (1 - a)) / average),
+        (found > 0).astype(np.float32),
+        track / average,
+    )
+
+
+def _count_all(
+    graph: MatchGraph, found: IntArray, pairs: FloatArray, matched: FloatArray
+) -> FloatArray:
+    """(2, 2) matches and pairs of features inside clusters, and between them.
+
+    In images with any match; `pairs` and `matched` (k, k) are those inside, by images.
+    """
+    size, compared = np.diff(graph.offset), found > 0
+    inside = np.array([matched.sum(), pairs[compared].sum()])
+    total = np.array([found.sum(), np.outer(size, size)[compared].sum()])
+    return np.array([inside, total - inside]) / 2  # every pair was met at both ends
+
+
+def match_probabilities(
+    graph: MatchGraph, label: IntArray, chance: float
+) -> tuple[float, float, float]:
     """Estimate how often features of one point are matched, and features of different points.
 
     Of two clusters with a match between them (or of one cluster), the share of
     the other pairs that are matched as well, averaged over all matches. Between
-    clusters this is what wrong matches have in common: next to nothing where
-    they are independent, much where things look alike.
+    clusters this is what wrong matches have in common: no more than by chance
+    where they are independent, much where things look alike.
+
+    Parameters
+    ----------
+    graph : MatchGraph
+    label : (m,) int64 array
+    chance : float
+        The share of all pairs between clusters that are matched.
 
     Returns
     -------
     a, b : float
-        Inside clusters, and between them.
+        Inside clusters, and between those with another match.
+    b_0 : float
+        Between any clusters, at most b.
     """
     (confirmed_in, possible_in), (confirmed_out, possible_out) = count_confirmations(graph, label)
-    a = min(max(confirmed_in / max(possible_in, 1), LEAST_A), MOST_A)
-    b = min(max(confirmed_out / max(possible_out, 1), LEAST_B), MOST_B * a)
-    return a, b
+    # As if one more pair had been seen: clusters of two features tell nothing.
+    a = min(max((confirmed_in + FIRST_A) / (possible_in + 1), LEAST_A), MOST_A)
+    b = min(max(confirmed_out / max(possible_out, 1), chance, LEAST_B), MOST_B * a)
+    return a, b, min(chance, b)
 
 
 def _count_missing(graph: MatchGraph, found: IntArray) -> FloatArray:
@@ -138,11 +193,64 @@ def _missing_evidence(within: FloatArray, everywhere: FloatArray, a: float, b: f
     return np.maximum(np.log(different / same), 0)
 
 
-def _opening(label: IntArray, k: int) -> float:
-    """Log-odds that a feature belongs to a track that its image can see, not to a new one."""
+def track_prices(label: IntArray, k: int) -> FloatArray:
+    """(k + 1,) −log E_n, E_n the expected number of tracks in exactly n given images.
+
+    Learnt from the sizes of clusters. A further track is as visible as one of
+    those found, whose share of the images is v, or of any size; and features are
+    alone. Of no images, the price is 0.
+    """
     size = np.bincount(label)
-    tracks = size[size > 1]
-    single = (size == 1).sum() / k  # features of an image that are alone
-    visible = min(tracks.mean() / k, MOST_VISIBLE) if len(tracks) else VISIBLE
-    # γ = max(0, log( v / (1 − v) / (s + FEW) ))
-    return float(max(np.log(visible / (1 - visible) / (single + FEW)), 0.0))
+    alone, tracks = (size == 1).sum(), np.bincount(size[size > 1], minlength=k + 1)
+    n, sizes = np.arange(k + 1), np.flatnonzero(tracks)
+    # E_n = Σ vⁿ (1 − v)ᵏ⁻ⁿ over tracks + 1 / ((k + 1) (k choose n)) + (u if n = 1)
+    v = (sizes + HALF) / (k + 2 * HALF)
+    parts = np.log(tracks[sizes]) + np.outer(n, np.log(v)) + np.outer(k - n, np.log1p(-v))
+    any_size = -np.log(k + 1) - _log_choices(k)
+    expected = np.logaddexp.reduce(np.column_stack([parts, any_size]), axis=1)
+    expected[1:2] = np.logaddexp(expected[1:2], np.log((alone + HALF) / max(k, 1)))
+    return np.append(0.0, -expected[1:])
+
+
+def _images(graph: MatchGraph) -> int:
+    """Return the number of images that have features."""
+    return int((np.diff(graph.offset) > 0).sum())
+
+
+def _log_choices(k: int) -> FloatArray:
+    """(k + 1,) log of (k choose n)."""
+    n = np.arange(k + 1)
+    return np.asarray(gammaln(k + 1) - gammaln(n + 1) - gammaln(k - n + 1))
+
+
+def log_likelihood(graph: MatchGraph, label: IntArray) -> float:
+    """How probable the matches and a clustering are together, at the estimates from it.
+
+    This is what clusterings are compared by that were found with different
+    prices. Two features are matched with a probability that depends on whether
+    they are in one cluster; clusters are Poisson distributed, E_n of them in n
+    given images. But for a constant, the logarithm is
+
+        Σ M log(M / N) + (N − M) log(1 − M / N)     over pairs within clusters, and others
+        + Σ (log E_n − 1)                           over clusters
+
+    with M matches among N pairs of features.
+    """
+    k = _images(graph)
+    found = count_matches(graph)
+    pairs, matched, _ = count_pairs_within(graph, label, found > 0)
+    inside, between = _count_all(graph, found, pairs, matched)
+    size = np.unique(label, return_counts=True)[1]
+    clusters = -track_prices(label, k)[size].sum() - len(size)
+    return float(_log_binomial(*inside) + _log_binomial(*between) + clusters)
+
+
+def _log_binomial(matched: float, pairs: float) -> float:
+    """Log-probability of which pairs are matched, at the share of those that are."""
+    share = _share(matched, pairs)
+    return float(matched * np.log(share) + (pairs - matched) * np.log1p(-share))
+
+
+def _share(matched: float, pairs: float) -> float:
+    """Estimate a probability: as if there were half an observation of either kind more."""
+    return float((matched + HALF) / (pairs + 2 * HALF))

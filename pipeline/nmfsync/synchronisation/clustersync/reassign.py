@@ -257,14 +257,16 @@ def _read_matches(p, graph, clusters, tally):
 def _gain(p, i, cluster, graph, prices, cheapest, clusters, tally):
     """By how much the score is higher if p joins the cluster than if it opens one.
 
-    gain = Σ reward of its matches there + opening − Σ price of its missing pairs there
+    gain = Σ reward of its matches there − Σ price of its missing pairs there
+           + price of the cluster and of one with p alone − price of the cluster with p
 
     Where this is not above 0, some number not above 0 is returned.
     """
-    gain = tally.reward[cluster] + prices.opening
+    size, track = clusters.size[cluster], prices.track
+    gain = tally.reward[cluster] + track[size] + track[1] - track[size + 1]
     if cluster == clusters.label[p]:
         gain += EPSILON  # of equal choices, to stay
-    missing = clusters.size[cluster] - tally.matches[cluster]
+    missing = size - tally.matches[cluster]
     if gain <= missing * cheapest:  # this spares most clusters the walk through their members
         return 0.0
     q = clusters.head[cluster]

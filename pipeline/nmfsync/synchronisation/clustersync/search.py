@@ -2,7 +2,7 @@
 
     score = Σ reward of the matches inside clusters
             − Σ price of the pairs inside clusters that are not matched
-            − opening · (number of clusters)
+            − price of every cluster by its number of features
 
 Two kinds of moves never lower it: all features of one image choose their
 clusters anew, which is an exact assignment; and two clusters (or one and an
@@ -40,14 +40,15 @@ def score(graph: MatchGraph, prices: Prices, label: IntArray) -> float:
     float
     """
     m, image = len(label), graph.image
-    weight, seen = np.zeros((m, m)), np.zeros((m, len(graph.offset) - 1), dtype=int)
+    weight, seen = np.full((m, m), np.nan), np.zeros((m, len(graph.offset) - 1), dtype=int)
     weight[graph.feature, graph.other] = graph.weight
     seen[graph.feature, image[graph.other]] = 1
     # price_pq = missing[how many of the two see the image of the other] · image_pair_ij
     price = prices.missing[seen[:, image] + seen[:, image].T] * prices.image_pair[image][:, image]
     pairs = np.triu(label[:, None] == label, 1)
-    gain = np.where(weight > 0, weight, -price)
-    return float(gain[pairs].sum() - prices.opening * len(np.unique(label)))
+    gain = np.where(np.isnan(weight), -price, weight)
+    sizes = np.unique(label, return_counts=True)[1]
+    return float(gain[pairs].sum() - prices.track[sizes].sum())
 
 
 def search(

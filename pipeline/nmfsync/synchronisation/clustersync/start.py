@@ -24,7 +24,7 @@ def support(graph: MatchGraph) -> FloatArray:
 
 
 def grow(graph: MatchGraph, priority: FloatArray) -> IntArray:
-    """Join clusters along the matches, those of highest priority first.
+    """Join clusters along the matches of positive weight, those of highest priority first.
 
     Every feature begins as a cluster. Two clusters stay apart if they have
     features of one image.
@@ -42,7 +42,7 @@ def grow(graph: MatchGraph, priority: FloatArray) -> IntArray:
         The cluster of every feature, a number below m.
     """
     p, q = graph.feature, graph.other
-    once = np.flatnonzero(p < q)
+    once = np.flatnonzero((p < q) & (graph.weight > 0))
     once = once[np.argsort(-priority[once], kind="stable")]
     return np.asarray(_grow(p[once], q[once], graph.image, len(graph.offset) - 1))
 
