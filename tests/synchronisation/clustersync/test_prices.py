@@ -88,7 +88,7 @@ def expected_tracks(label, k) -> np.ndarray:
     """(k,) how many tracks are expected in exactly n given images, n = 1, 2, …, track by track."""
     size = np.unique(label, return_counts=True)[1]
     expected = np.array([1 / ((k + 1) * comb(k, n)) for n in range(1, k + 1)])
-    expected[0] += ((size == 1).sum() + 0.5) / k
+    expected[0] += (size == 1).sum() / k
     for n in size[size > 1]:
         v = (n + 0.5) / (k + 1)
         expected += [v**seen * (1 - v) ** (k - seen) for seen in range(1, k + 1)]

@@ -26,7 +26,7 @@ LEAST_REST = 1e-3  # of 1 − θ in θ / (1 − θ): a missing match then outwei
 FEW_IMAGES = 5  # or less: there are few cycles, and what contradicts them is as often right
 
 
-def clustersync(matches: PairwiseMatches, theta: float, updates: int = 2) -> MultiMatching:
+def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> MultiMatching:
     """Synchronise by correlation clustering, with prices learnt from the matches.
 
     Maximises the score ::
@@ -96,7 +96,7 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 2) -> Mul
     - s_h and e_h be the shares of kind h of the missing matches within clusters,
       and of those between clusters, in images with any matches;
     - v = (n + ½) / (k + 1) be the visibility of a track of n ≥ 2 features in k
-      images, and u the number of features that are alone, plus ½, divided by k;
+      images, and u the number of features that are alone, divided by k;
     - E_n be the expected number of tracks in exactly n given images: of tracks as
       visible as those found, of one of any size, and of features that are alone.
 
@@ -200,13 +200,16 @@ def _learn(
     updates: int,
     done: Callable[[], Any],
 ) -> _Start:
-    """Search with these prices, and learn others from the result; `updates` times."""
-    rewards = np.ones(len(graph.weight))
+    """Search with these prices, and learn others from the result; `updates` times at most."""
+    rewards, learnt_from = np.ones(len(graph.weight)), None
     for _ in range(updates):
         rewarded = graph._replace(weight=graph.weight * rewards)
         charged = prices._replace(missing=STRENGTH_TO_LEARN * prices.missing)
         label = search(rewarded, charged, label, ROUNDS_TO_LEARN, done)
+        if learnt_from is not None and np.array_equal(label, learnt_from):
+            break
         rewards, prices = learn(graph, label)
+        learnt_from = label
     return _Start(label, rewards, prices, log_likelihood(graph, label))
 
 

@@ -208,7 +208,8 @@ def track_prices(label: IntArray, k: int) -> FloatArray:
     parts = np.log(tracks[sizes]) + np.outer(n, np.log(v)) + np.outer(k - n, np.log1p(-v))
     any_size = -np.log(k + 1) - _log_choices(k)
     expected = np.logaddexp.reduce(np.column_stack([parts, any_size]), axis=1)
-    expected[1:2] = np.logaddexp(expected[1:2], np.log((alone + HALF) / max(k, 1)))
+    if alone:
+        expected[1] = np.logaddexp(expected[1], np.log(alone / k))
     return np.append(0.0, -expected[1:])
 
 
