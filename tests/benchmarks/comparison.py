@@ -55,8 +55,8 @@ def synchronise(
 def peer(matches: PairwiseMatches, price: float, swaps: bool) -> MultiMatching:
     """Solve by pylibmgm (Kahl et al., CVPR 2025), whose licence keeps it out of the package.
 
-    A match in a cluster costs minus its weight, every other pair `price`, and
-    the number of clusters is free. Without swaps its search is shorter: ten
+    A match in a cluster costs minus its weight, every other pair `price` (of
+    images that were never matched nothing), and the number of clusters is free. Without swaps its search is shorter: ten
     times faster, and on real images about as good.
     """
     if importlib.util.find_spec(PEER) is None:
@@ -75,7 +75,7 @@ def peer(matches: PairwiseMatches, price: float, swaps: bool) -> MultiMatching:
         for j in range(i + 1, len(sizes)):
             block = rows[:, offsets[j] : offsets[j + 1]]
             pair = pylibmgm.GmModel(graphs[i], graphs[j], block.size, 0)
-            for (a, b), cost in np.ndenumerate(np.where(block > 0, -block, price)):
+            for (a, b), cost in np.ndenumerate(np.where(block > 0, -block, price * block.any())):
                 pair.add_assignment(a, b, float(cost))
             model.add_model(pair)
     level = OptimizationLevel.EXHAUSTIVE if swaps else OptimizationLevel.DEFAULT

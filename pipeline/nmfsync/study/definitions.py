@@ -225,7 +225,7 @@ ROBUSTNESS_PARAMETERS = (
     Parameter("random_pairs", "share of random blocks", (0.2, 0.4, 0.6), _CLEAN, "random blocks"),
     Parameter("missing", "probability that a match is missing", (0.2, 0.4, 0.6)),
     Parameter("spurious", "probability of a spurious match", (0.2, 0.5, 1.0)),
-    Parameter("outliers", "outlier features / d", (0.5, 1.0, 2.0)),
+    Parameter("outliers", "outlier features / d", (0.25, 0.5, 1.0)),
     Parameter("aliases", "share of look-alike points", (0.25, 0.5, 1.0), _CLEAN, "look-alikes"),
     Parameter("spread", "inequality of visibility", (0.0, 0.5, 1.0), {}, "visibility"),
     # As many points as make images about as full as those of the other columns.
