@@ -56,8 +56,9 @@ def peer(matches: PairwiseMatches, price: float, swaps: bool) -> MultiMatching:
     """Solve by pylibmgm (Kahl et al., CVPR 2025), whose licence keeps it out of the package.
 
     A match in a cluster costs minus its weight, every other pair `price` (of
-    images that were never matched nothing), and the number of clusters is free. Without swaps its search is shorter: ten
-    times faster, and on real images about as good.
+    images that were never matched nothing), and the number of clusters is free.
+    Without swaps its search is shorter: ten times faster, and on real images about
+    as good.
     """
     if importlib.util.find_spec(PEER) is None:
         raise LeftOutError(f"{PEER} is not installed (pip install {PEER})")

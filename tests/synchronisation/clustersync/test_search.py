@@ -8,7 +8,7 @@ import strategies
 from builders import matches_of, noisy
 from clusterings import SEEDS, cliques, dense, partition, random_labels, read
 from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, count_matches, keep_cliques
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, count_matches, keep_uncontradicted
 from nmfsync.synchronisation.clustersync.prices import Prices
 from nmfsync.synchronisation.clustersync.reassign import reassign_images
 from nmfsync.synchronisation.clustersync.search import score, search
@@ -110,12 +110,22 @@ def test_feature_joins_if_that_costs_less_than_a_cluster_of_its_own(price, toget
 def test_feature_joins_by_the_price_of_the_size(price, together):
     """As above, but alone it costs nothing, and a cluster of 4 less than one of 3."""
     matches = matches_of([*cliques([0, 1, 2]), (2, 3)], [1, 1, 1, 1])
-    for move in (reassign_images, exchange_between_clusters):
-        label = np.array([0, 0, 0, 1])
-        track = np.array([0.0, 0.0, 0.0, 0.0, -price])
-        prices = Prices(np.full(3, 0.6), np.ones((4, 4), dtype=np.float32), track)
-        move(read(matches), prices, label, np.ones(4, dtype=np.bool_))
-        assert (label[3] == label[0]) == together
+    label = np.array([0, 0, 0, 1])
+    track = np.array([0.0, 0.0, 0.0, 0.0, -price])
+    prices = Prices(np.full(3, 0.6), np.ones((4, 4), dtype=np.float32), track)
+    reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
+    assert (label[3] == label[0]) == together
+
+
+@pytest.mark.parametrize(("price", "together"), [(0.3, True), (0.1, False)])
+def test_clusters_merge_by_the_price_of_the_size(price, together):
+    """With one match between them, and five missing ones of .24 each."""
+    matches = matches_of([*cliques([0, 1, 2]), (3, 4), (2, 3)], [1, 1, 1, 1, 1])
+    label = np.array([0, 0, 0, 1, 1])
+    track = np.array([0.0, 0.0, 0.0, 0.0, 0.0, -price])
+    prices = Prices(np.full(3, 0.24), np.ones((5, 5), dtype=np.float32), track)
+    exchange_between_clusters(read(matches), prices, label, np.ones(5, dtype=np.bool_))
+    assert partition(label) == ([0] * 5 if together else [0, 0, 0, 3, 3])
 
 
 @settings(max_examples=100)
@@ -182,9 +192,13 @@ def test_features_that_no_match_holds_together_part():
 
 
 def test_matches_that_nothing_contradicts_stay():
-    """A triangle and a pair come together; a path, and a triangle with one match more, do not."""
-    path, triangle = [(0, 5), (5, 10)], cliques([1, 6, 11])
-    more = [*cliques([2, 7, 12]), (2, 15)]
-    matches = matches_of([*path, *triangle, *more, (3, 8)], [5, 5, 5, 1])
-    label = keep_cliques(read(matches), np.arange(16))
-    assert partition(label) == [0, 1, 2, 3, 4, 5, 1, 7, 3, 9, 10, 1, 12, 13, 14, 15]
+    """A triangle and a pair come together; a path, and what sees an image twice, do not."""
+    path, triangle, twice = [(0, 5), (5, 10)], cliques([1, 6, 11]), [(2, 7), (7, 12), (12, 3)]
+    matches = matches_of([*path, *triangle, *twice, (4, 9)], [5, 5, 5, 1])
+    label = keep_uncontradicted(read(matches), np.arange(16))
+    assert partition(label) == [0, 1, 2, 3, 4, 5, 1, 7, 8, 4, 10, 1, 12, 13, 14, 15]
+
+
+def test_images_that_were_never_matched_contradict_nothing():
+    matches = matches_of([(0, 1), (1, 2), (2, 3)], [1, 1, 1, 1, 1])
+    assert partition(keep_uncontradicted(read(matches), np.arange(5))) == [0, 0, 0, 0, 4]

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from nmfsync.runtime.compiled import compiled
 from nmfsync.types.arrays import FloatArray, IntArray
 
 
@@ -89,17 +90,36 @@ def connected_parts(graph: MatchGraph, label: IntArray) -> IntArray:
     return np.asarray(part, dtype=np.int64)
 
 
-def keep_cliques(graph: MatchGraph, label: IntArray) -> IntArray:
-    """Put connected features together that are all matched with each other.
+def keep_uncontradicted(graph: MatchGraph, label: IntArray) -> IntArray:
+    """Put connected features together where nothing contradicts their matches.
 
-    Nothing contradicts their matches. (No two of them are in one image, whose
-    features are not matched with each other.)
+    That is, no two of them are in one image, and all of them are matched with each
+    other where their images are matched at all.
     """
     m = len(label)
     p, q = graph.feature, graph.other
     matches = sparse.coo_array((np.ones(len(p), dtype=bool), (p, q)), shape=(m, m))
     _, part = connected_components(matches, directed=False)
-    size, ends = np.bincount(part), np.bincount(part[p], minlength=part.max(initial=-1) + 1)
-    first = np.unique(part, return_index=True)[1]  # the first feature of every component
-    clique = (ends == size * (size - 1))[part]
-    return np.where(clique, label[first[part]], label)
+    order = np.argsort(part, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(part[order], prepend=-1)), m)
+    found = np.bincount(part[p], minlength=len(ends) - 1) // 2
+    label = label.copy()
+    _keep_uncontradicted(order, ends, found, graph.image, count_matches(graph) > 0, label)
+    return label
+
+
+@compiled
+def _keep_uncontradicted(order, ends, found, image, compared, label):
+    """Label every component order[ends[c]] to order[ends[c + 1] - 1] that has found[c] matches."""
+    k = len(compared)
+    for c in range(len(found)):
+        members = order[ends[c] : ends[c + 1]]
+        if len(members) > k:  # an image is there twice
+            continue
+        possible = 0
+        for s in range(len(members)):
+            for t in range(s):
+                i, j = image[members[s]], image[members[t]]
+                possible += len(members) ** 2 if i == j else compared[i, j]
+        if possible == found[c]:
+            label[members] = label[members[0]]

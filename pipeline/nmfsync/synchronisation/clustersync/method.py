@@ -8,7 +8,7 @@ import numpy as np
 
 from nmfsync.errors import NmfsyncWarning
 from nmfsync.runtime.progress import phase
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph, keep_cliques
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph, keep_uncontradicted
 from nmfsync.synchronisation.clustersync.prices import Prices, first_prices, learn, log_likelihood
 from nmfsync.synchronisation.clustersync.search import search
 from nmfsync.synchronisation.clustersync.start import grow, support
@@ -124,8 +124,9 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
        what is learnt confirms what it was learnt from, be it too strict or too lax.
     3. Of the two, take the clustering that is more probable together with the
        matches, and search with what was learnt from it, and with θ.
-    4. Where all connected features are matched with each other, nothing contradicts
-       the matches: they stay, whatever the price.
+    4. Where nothing contradicts matches, they stay, whatever the price: where the
+       features that they connect are in different images, and all matched with each
+       other if their images are matched at all.
 
     In 3., the logarithm of the probability is, but for a constant, ::
 
@@ -179,7 +180,7 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
         rewarded = graph._replace(weight=graph.weight * best.rewards)
         prices = best.prices._replace(missing=strength * best.prices.missing)
         label = search(rewarded, prices, best.label, done=bar.update)
-        label = keep_cliques(graph, label)
+        label = keep_uncontradicted(graph, label)
     _warn_of_doubts(graph, label)
     return MultiMatching(label, matches.sizes)
 
