@@ -220,6 +220,9 @@ SYNTHETIC_PARAMETERS = (
 SYNTHETIC_METRICS = ("cycle_error", "gt_error", "f_score", "matchings")
 
 _CLEAN = {"sigma": 0.0}
+# As many points as make images about as full as those of the other columns; and features without a
+# partner, of which there are many, find a wrong one.
+_SHORT = {"d": 50, "spurious": 0.3}
 ROBUSTNESS_PARAMETERS = (
     Parameter("sigma", "probability that a match is wrong", (0.2, 0.4, 0.6, 0.7), {}, "wrong"),
     Parameter("random_pairs", "share of random blocks", (0.2, 0.4, 0.6), _CLEAN, "random blocks"),
@@ -228,8 +231,7 @@ ROBUSTNESS_PARAMETERS = (
     Parameter("outliers", "outlier features / d", (0.25, 0.5, 1.0)),
     Parameter("aliases", "share of look-alike points", (0.25, 0.5, 1.0), _CLEAN, "look-alikes"),
     Parameter("spread", "inequality of visibility", (0.0, 0.5, 1.0), {}, "visibility"),
-    # As many points as make images about as full as those of the other columns.
-    Parameter("zipf", "exponent of track lengths", (0.5, 1.0, 1.5), {"d": 50}, "track lengths"),
+    Parameter("zipf", "exponent of track lengths", (0.5, 1.0, 1.5), _SHORT, "track lengths"),
     Parameter("k", "images k", (3, 4, 6, 10), {}, "few images"),
     Parameter("matched", "share of pairs matched", (0.1, 0.15, 0.2, 0.4), {}, "view graph"),
     Parameter("neighbours", "neighbours matched", (1, 2, 4, 8), {}, "sequence"),

@@ -14,8 +14,8 @@ from nmfsync.synchronisation.clustersync.members import add_member, list_members
 from nmfsync.types.arrays import FloatArray, IntArray
 
 # Reward between two clusters that see an image in common, for each feature of the smaller one, to
-# try an exchange. Trying all doubles the time of a search and raises the score by some hundredths of
-# a per cent. Clusters that may be merged are tried in any case: where few pairs of images are
+# try an exchange. Trying all doubles the time of a search and raises the score by some hundredths
+# of a per cent. Clusters that may be merged are tried in any case: where few pairs of images are
 # matched, one match can be enough.
 LEAST_REWARD = 0.5
 
