@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.comparison import NAMES, OUTPUTS, PEER, Table, compile_kernels, peer
-from nmfsync.study.definitions import METRICS, STUDIES, MethodVariant
+from benchmarks.comparison import OUTPUTS, PEER, Table, compile_kernels, peer
+from nmfsync.study.definitions import METRICS, STUDIES, MethodVariant, all_methods
 from nmfsync.study.results import Results
 from nmfsync.study.runner import run_samples
-from nmfsync.synchronisation.methods import METHODS, Method
+from nmfsync.synchronisation.methods import Method
 
 pytestmark = pytest.mark.benchmark
 
@@ -23,10 +23,9 @@ SAMPLES = 2  # pylibmgm takes up to a minute for each
 def test_robustness():
     pytest.importorskip(PEER)
     compile_kernels()
-    methods = {**METHODS, PEER: Method(PEER, lambda matches: peer(matches, 0.1, True), "", ())}
+    method = Method(PEER, lambda matches: peer(matches, price=0.1, swaps=True), arguments=())
     study = replace(
-        STUDIES["robustness"],
-        methods=lambda: [MethodVariant(name, method) for name, method in methods.items()],
+        STUDIES["robustness"], methods=lambda: [*all_methods(), MethodVariant(PEER, method)]
     )
     results = run_samples(study, OUTPUTS / "robustness", SAMPLES)
     for metric in study.metrics:
@@ -37,7 +36,9 @@ def test_robustness():
 
 def write(results: Results, metric: str) -> None:
     """Print the means over every parameter, and write them."""
-    table = Table(f"mean {METRICS[metric]} of {SAMPLES} samples", ["input", *NAMES])
-    for parameter, means in results.means(metric).items():
+    rows = results.means(metric)
+    columns = list(next(iter(rows.values())))
+    table = Table(f"mean {METRICS[metric]} of {SAMPLES} samples", columns)
+    for parameter, means in rows.items():
         table.add(parameter, *means.values(), digits=1 if metric == "gt_error" else 3)
     table.write(f"robustness-{metric.replace('_', '-')}")
