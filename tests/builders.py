@@ -80,6 +80,27 @@ def ring_of_images(k: int, n: int, seed: int = 0) -> tuple[list[Features], np.nd
     return collection, order
 
 
+def overlapping_images(k: int, n: int, seed: int = 0) -> list[Features]:
+    """Make images that show half of the same n points, each 25 pixels further right, and others."""
+    rng = np.random.default_rng(seed)
+
+    def points() -> tuple[np.ndarray, np.ndarray]:
+        histograms = rng.gamma(0.5, size=(n, 128))
+        length = np.linalg.norm(histograms, axis=1, keepdims=True)
+        return rng.uniform(0, 400, (n, 2)), 500 * histograms / length
+
+    (xy, same), collection = points(), []
+    for i in range(k):
+        other_xy, other = points()
+        shared = rng.random((n, 1)) < 0.5
+        moved = np.where(shared, xy + np.array([25 * i, 0]), other_xy)
+        seen = np.where(shared, same, other) + rng.normal(0, 20, (n, 128))
+        descriptors = np.clip(seen, 0, 255).astype(np.uint8)
+        order = rng.permutation(n)
+        collection.append(make_features(moved[order], descriptors[order], (600, 400), scale=4.0))
+    return collection
+
+
 def positions_in(images: Sequence[np.ndarray], chosen: Iterable[int], limit=90) -> list[np.ndarray]:
     """Find the positions (n, 2) of the features of the chosen images, none in the others."""
     return [

@@ -60,7 +60,7 @@ def test_python_m_is_the_same_command(monkeypatch, capsys):
 def test_run_of_the_sample(nmfsync_command):
     outcome = nmfsync_command("run", *QUICK)
     assert outcome.code == 0
-    for line in ("sample/astronaut: 6 images", "│ nmfsync", "outputs/sample/report.html"):
+    for line in ("sample/astronaut: 6 images", "\n nmfsync ", "outputs/sample/report.html"):
         assert line in outcome.out
     for name in ("report.html", "evaluation.csv", "astronaut/evaluation.json"):
         assert Path("outputs/sample", name).is_file()
@@ -369,11 +369,11 @@ def test_synchronise_a_colmap_database(nmfsync_command, colmap_file):
     assert "COLMAP's verification keeps" in outcome.out
 
     lines = Path("new/tracks.csv").read_text().splitlines()
-    assert lines[0] == "track,image,feature,x,y"
+    assert lines[0] == "track,image,feature,x,y,estimated_precision"
     assert len(lines) - 1 == sum(map(len, result.tracks()))
     image, feature = result.tracks()[0][1]
     x, y = matches.source.xy()[image][feature]  # the stored position less half a pixel
-    assert lines[2] == f"0,view{image}.jpg,{feature},{x:.3f},{y:.3f}"
+    assert lines[2].startswith(f"0,view{image}.jpg,{feature},{x:.3f},{y:.3f},0.")
 
     page = Path("new/database.sync.report.html").read_text()
     sentence = f"Of the {total:,} matches of database.db, {kept:,} were kept"
@@ -396,11 +396,35 @@ def test_synchronise_counts_inconsistent_tracks(nmfsync_command):
         ["0", "4"],  # features without a match
     ]
     assert "1 kept, 3 removed, 0 added" in outcome.out
-    assert Path("tracks.csv").read_text().splitlines()[1:] == ["0,1,1,nan,nan", "0,2,1,nan,nan"]
+    rows = [row.rpartition(",") for row in Path("tracks.csv").read_text().splitlines()[1:]]
+    assert [row for row, _, _ in rows] == ["0,1,1,nan,nan", "0,2,1,nan,nan"]
+    assert all(0 < float(estimate) < 0.5 for _, _, estimate in rows)  # contradicted by the others
     kept = nmfsync_command("synchronise", "m.npz", "-o", "in/out.npz", "--method", "matcheig",
                            "--universe", 6)  # fmt: skip
     rows = [line.replace("│", " ").split() for line in kept.out.splitlines() if "│" in line]
     assert ["inconsistent", "tracks", "1", "1"] in rows
+
+
+def test_synchronise_says_how_right_the_result_is(nmfsync_command):
+    """By the weights of the input. Ten features an image; those of image 0 match all others."""
+    p, q, weights = np.tile(np.arange(10), 2), np.arange(10, 30), np.repeat([0.9, 0.7], 10)
+    PairwiseMatches.from_entries(p, q, [10, 10, 10], weights).save("m.npz")
+    outcome = nmfsync_command("synchronise", "m.npz", "-o", "o.npz", "--method", "matcheig")
+    assert "estimated from the weights of the input" in outcome.out
+    assert "Doubtful pairs of images" in outcome.out
+    assert "  0 and 2: 70.0 % of 10 matches" in outcome.out
+
+
+def test_synchronise_estimates_nothing_without_cycles(nmfsync_command):
+    """Image 0 matches image 1, and image 1 matches image 2."""
+    matches_of([(0, 2), (1, 3), (2, 4), (3, 5)], [2, 2, 2]).save("m.npz")
+    outcome = nmfsync_command("synchronise", "m.npz", "-o", "out.npz")
+    assert "No three images match each other" in outcome.out
+    assert "estimated from" not in outcome.out
+    assert "Doubtful" not in outcome.out
+    matches_of([(0, 2), (2, 4), (0, 4)], [2, 2, 2]).save("m.npz")
+    outcome = nmfsync_command("synchronise", "m.npz", "-o", "out.npz", "--force")
+    assert "matches of the result are right (estimated from cycles)" in outcome.out
 
 
 def test_synchronise_matches_of_hloc(nmfsync_command):
@@ -424,7 +448,8 @@ def test_synchronise_matches_of_hloc(nmfsync_command):
     assert "6 kept, 0 removed, 0 added" in outcome.out
     assert "not in the file" not in outcome.out
     assert Path("tracks.csv").read_text().splitlines()[1:4] == [
-        "0,a.jpg,0,0.000,0.250", "0,b/c.jpg,0,1.000,0.250", "0,d.jpg,0,2.000,0.250"
+        "0,a.jpg,0,0.000,0.250,0.999", "0,b/c.jpg,0,1.000,0.250,0.999",
+        "0,d.jpg,0,2.000,0.250,0.999",
     ]  # fmt: skip
     with h5py.File("out.h5") as file:
         assert file["a.jpg/b-c.jpg/matches0"][:].tolist() == [0, 1, -1]

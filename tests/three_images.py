@@ -8,8 +8,10 @@ from PIL import Image
 
 from builders import make_features, matches_of
 from nmfsync import MultiMatching
+from nmfsync.evaluation.confidence import estimate_confidence
+from nmfsync.evaluation.curves import ratio_curve
 from nmfsync.evaluation.errors import match_errors
-from nmfsync.evaluation.summary import SceneEvaluation, evaluate
+from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image_pairs
 from nmfsync.report.scene_page import write_scene_report
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.truth import Homographies
@@ -43,15 +45,29 @@ def three_images(folder, names=("a.png", "b.png", "c.png"), k=3, truth=True):
 
 def evaluation_of(scene, features, results, warnings=()):
     """Evaluate the results of methods on these images."""
+    known = results["input"]
+    errors = {name: match_errors(m, features, scene.truth) for name, m in results.items()}
+    sure = {name: estimate_confidence(m, known) for name, m in results.items()}
     methods = {
-        name: evaluate(matches, features, scene.truth, seconds=0.5, peak_memory_mb=12.0)
-        for name, matches in results.items()
+        name: evaluate(m, features, scene.truth, 0.5, 12.0, None, errors[name], sure[name])
+        for name, m in results.items()
     }
     sizes = [len(f) for f in features]
-    truth = scene.truth.kind if scene.truth else "none"
-    settings = {"features": 200, "versions": {"numpy": "2.0"}}
+    tracks = "nmfsync" if "nmfsync" in results else "input"
+    ratios = np.full((known.W.nnz - sum(sizes)) // 2, 0.7)
     return SceneEvaluation(
-        scene.name, len(sizes), sum(sizes), sizes, 3, truth, settings, methods, list(warnings)
+        scene.name,
+        len(sizes),
+        sum(sizes),
+        sizes,
+        3,
+        scene.truth.kind if scene.truth else "none",
+        {"features": 200, "versions": {"numpy": "2.0"}},
+        methods,
+        list(warnings),
+        ratio_curve(errors["input"], ratios, sizes) if scene.truth else {},
+        tracks,
+        evaluate_image_pairs(results[tracks], sure[tracks], errors[tracks]),
     )
 
 

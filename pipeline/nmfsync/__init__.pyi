@@ -14,6 +14,7 @@ from .run.settings import Settings as Settings
 from .run.study import run_study as run_study
 from .scenes.catalogue import load_scene as load_scene
 from .scenes.scene import Scene as Scene
+from .synchronisation.calibration import calibrate_by_cycles as calibrate_by_cycles
 from .synchronisation.methods import METHODS as METHODS
 from .synchronisation.methods import Method as Method
 from .synchronisation.methods import load_plugins as load_plugins

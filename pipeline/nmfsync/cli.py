@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from nmfsync.errors import NmfsyncError, collected_warnings, reason_of
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.change_page import change_rows
+from nmfsync.report.estimates import (
+    doubtful_rows,
+    doubtful_sentence,
+    image_pairs_of,
+    names_of,
+    scene_sentence,
+)
 from nmfsync.report.page import flatten
 from nmfsync.run.batch import run_scenes
 from nmfsync.run.matches_file import SynchronisedFile, synchronise_file
@@ -39,6 +47,8 @@ data_app = typer.Typer(
 )
 
 app.add_typer(data_app, name="data")
+
+MOST_LINES = 5  # doubtful pairs of images that are printed
 
 Data = Annotated[
     Path | None,
@@ -159,6 +169,14 @@ def run(
     universe: Universe = "auto",
     theta: Theta = None,
     seed: Seed = 0,
+    min_probability: Annotated[
+        float,
+        typer.Option(
+            help="Give methods for 0/1 matrices only matches that are right with at least this "
+            "probability; all by default, as in the papers.",
+            metavar="P",
+        ),
+    ] = Settings.min_probability,
     data: Data = None,
     out: Annotated[Path, typer.Option(help="Where to write.", metavar="DIR")] = Path("outputs"),
     jobs: Annotated[
@@ -196,6 +214,7 @@ def run(
         universe_size=_universe_size(universe),
         theta=theta,
         seed=seed,
+        min_probability=min_probability,
     )
     with _interruptible("the same command continues after the last finished step"):
         batch = run_scenes(
@@ -233,23 +252,30 @@ def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> No
     table = Table(
         title=f"{evaluation.scene}: {evaluation.images} images, {evaluation.features:,} features",
         title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
     )
+    truth = evaluation.truth != "none"
     table.add_column("method")
     for heading in (
-        "consis-\ntent", "matches", "FCM\n1 %", "precision\n1 %", "cycle-\nerror",
-        "seconds", "MB",
+        "con-\nsistent", "matches", *(["FCM\n1 %", "prec.\n1 %"] if truth else []), "est.\nprec.",
+        "cycle-\nerror", "seconds", "MB",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for method, figures in evaluation.methods.items():
-        table.add_row(method, *_cells(figures))
+        table.add_row(method, *_cells(figures, truth))
     console.print(table)
+    if sentence := scene_sentence(evaluation):
+        console.print(sentence, highlight=False, markup=False)
     for warning in evaluation.warnings:
         console.print(f"Warning: {warning}", style="yellow", highlight=False, markup=False)
     console.print(f"Report: {out / evaluation.scene / 'report.html'}\n", highlight=False)
 
 
-def _cells(figures: MethodEvaluation) -> list[str]:
-    shares = (figures.fcm.get("0.01"), figures.precision.get("0.01"))
+def _cells(figures: MethodEvaluation, truth: bool) -> list[str]:
+    measured = [figures.fcm.get("0.01"), figures.precision.get("0.01")] if truth else []
+    shares = [*measured, figures.estimated_precision]
     return [
         "yes" if figures.cycle_consistent else "no",
         f"{figures.matchings:,}",
@@ -427,7 +453,16 @@ def _print_change(done: SynchronisedFile) -> None:
     typer.echo(f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added")
     for remark in done.remarks:
         typer.echo(remark)
+    _print_doubtful(done)
     typer.echo(f"Wrote {done.path}")
+
+
+def _print_doubtful(done: SynchronisedFile) -> None:
+    pairs = image_pairs_of(done.confidence, done.result.image_of)
+    if rows := doubtful_rows(pairs, names_of(done.result), MOST_LINES):
+        typer.echo(doubtful_sentence(pairs))
+    for a, b, matches, precision in rows:
+        typer.echo(f"  {a} and {b}: {precision} of {matches} matches")
 
 
 @contextmanager

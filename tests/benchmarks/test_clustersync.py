@@ -104,15 +104,16 @@ def unequal_visibility(k, d, rho, sigma, seed) -> Instance:
     return PairwiseMatches(matches.W[kept][:, kept], sizes), W_gt[kept][:, kept]
 
 
-def with_weights(k, d, rho, sigma, seed) -> Instance:
-    """Right matches weigh .7 ± .2, wrong ones .3 ± .2."""
+def with_probabilities(k, d, rho, sigma, seed) -> Instance:
+    """Every match has the probability that it is right, by a score that is .7 ± .2 or .3 ± .2."""
     matches, W_gt = generated(k, d, rho, sigma, seed)
     rng = np.random.default_rng([seed, 1])
     above = sparse.triu(matches.W, 1).tocoo()
     right = np.asarray(W_gt[above.row, above.col]).ravel() > 0
-    weight = np.clip(rng.normal(np.where(right, 0.7, 0.3), 0.2), 0.01, 1)
-    A = sparse.coo_array((weight, above.coords), above.shape)
-    return PairwiseMatches(A + A.T, matches.sizes), W_gt
+    score = rng.normal(np.where(right, 0.7, 0.3), 0.2)
+    odds = right.mean() / (1 - right.mean()) * np.exp((0.7 - 0.3) / 0.2**2 * (score - 0.5))
+    weights = np.clip(odds / (1 + odds), 0.001, 0.999)
+    return PairwiseMatches.from_entries(above.row, above.col, matches.sizes, weights), W_gt
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,8 @@ PROBLEMS = [
     Problem("one image corrupted", partial(changed, corrupt_first), 20, 20),
     Problem("two points look alike", partial(changed, confuse_two), 20, 20),
     Problem("third of pairs unmatched", partial(changed, drop_third), 20, 20),
-    Problem("no weights, sigma.7", generated, 20, 20, 0.6, 0.7),
-    Problem("weights, sigma.7", with_weights, 20, 20, 0.6, 0.7),
+    Problem("k20 d20 rho.6 sigma.7", generated, 20, 20, 0.6, 0.7),
+    Problem("the same, with probabilities", with_probabilities, 20, 20, 0.6, 0.7),
     Problem("k20 d100 rho.6 sigma.4", generated, 20, 100, 0.6, 0.4, 3),
     Problem("k100 d200 rho.6 sigma.5", generated, 100, 200, 0.6, 0.5, 3),
 ]

@@ -1,5 +1,5 @@
 import tracemalloc
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import cv2
 import numpy as np
@@ -8,23 +8,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from skimage import data
 
-from builders import bits, links, make_features, random_features
+from builders import (
+    bits,
+    links,
+    make_features,
+    overlapping_images,
+    random_features,
+    random_images,
+)
+from neighbours import mutual_by_definition
 from nmfsync.errors import NmfsyncError
 from nmfsync.features.sift import extract
+from nmfsync.matching import evidence, nearest
 from nmfsync.matching import match as matching
-from nmfsync.matching import nearest, nearest_vnni
 from nmfsync.matching.match import match
 from nmfsync.matching.pairs import all_pairs, sequential_pairs
 from nmfsync.runtime.engine import engine
 from real_data import real_data
-
-
-@pytest.fixture(params=[True, False], ids=["bytes", "BLAS"])
-def kernel(request, monkeypatch):
-    """Either way of making products."""
-    if request.param and not nearest_vnni.multiplies_bytes():
-        pytest.skip("this processor has no VPDPBUSD")
-    monkeypatch.setattr(nearest, "USE_BYTES", request.param)
 
 
 def on_a_line(*positions):
@@ -32,36 +32,17 @@ def on_a_line(*positions):
     return make_features(descriptors=[(position, 1) for position in positions])
 
 
-def mutual_by_definition(collection):
-    """Mutual nearest neighbours pair by pair: p, q, their distance, and the second nearest."""
-    offsets = np.cumsum([0, *map(len, collection)])
-    for i in range(len(collection)):
-        for j in range(i + 1, len(collection)):
-            A, B = (collection[k].descriptors.astype(np.int64) for k in (i, j))
-            D = np.sqrt(((A[:, None] - B[None]) ** 2).sum(axis=2).astype(float))
-            D[~A.any(axis=1)] = D[:, ~B.any(axis=1)] = np.inf
-            if not D.size:
-                continue
-            nearest_b, nearest_a = D.argmin(axis=1).tolist(), D.argmin(axis=0).tolist()
-            for p, q in enumerate(nearest_b):
-                if np.isinf(D[p, q]) or nearest_a[q] != p:
-                    continue
-                others = np.concatenate([np.delete(D[p], q), np.delete(D[:, q], p)])
-                yield int(offsets[i] + p), int(offsets[j] + q), D[p, q], others.min(initial=np.inf)
-
-
 def by_definition(collection, ratio=None):
     """The pairs (p, q) as the docstring of `match` says."""
-    found = mutual_by_definition(collection)
-    return sorted((p, q) for p, q, d, second in found if ratio is None or d < ratio * second)
-
-
-def weights_by_definition(collection):
-    """Weight of every pair (p, q) as the docstring of `match` says."""
-    return {
-        (p, q): max(1 - (d / second if second else 1) ** 4, 0.01)
-        for p, q, d, second in mutual_by_definition(collection)
-    }
+    offsets = np.cumsum([0, *map(len, collection)]).tolist()
+    return sorted(
+        (offsets[i] + p, offsets[j] + q)
+        for i, j in combinations(range(len(collection)), 2)
+        for p, q, squared, second in mutual_by_definition(
+            collection[i].descriptors, collection[j].descriptors
+        )
+        if ratio is None or np.sqrt(squared) < ratio * np.sqrt(second)
+    )
 
 
 def weights(matches):
@@ -130,7 +111,7 @@ def test_ratio_on_a_three_by_three_matrix_by_hand():
     assert matched(match([a, b], ratio=0.25)) == []  # 2/8 is not below 0.25
 
 
-def test_weights_on_a_three_by_three_matrix_by_hand():
+def test_weights_of_few_matches_follow_from_the_ratio():
     """The same distances: the ratios are 10/38, seen back from 20, and 2/8, seen from 58."""
     a, b = on_a_line(10, 58, 80), on_a_line(20, 60, 66)
     expected = {(0, 3): 1 - (10 / 38) ** 4, (1, 4): 1 - (2 / 8) ** 4}
@@ -147,23 +128,43 @@ def test_a_tie_has_the_least_weight():
         [on_a_line(60, 40), on_a_line(50)],
         [on_a_line(50), on_a_line(50, 50)],
     ):
-        assert list(weights(match(pair, weighted=True)).values()) == [0.01]
+        assert list(weights(match(pair, weighted=True)).values()) == [0.001]
 
 
-def test_a_match_without_a_second_nearest_has_the_weight_one():
-    assert weights(match([on_a_line(100), on_a_line(250)], weighted=True)) == {(0, 1): 1.0}
+def test_a_match_without_a_second_nearest_has_the_least_weight():
+    """Nothing tells whether it is right."""
+    assert weights(match([on_a_line(100), on_a_line(250)], weighted=True)) == {(0, 1): 0.001}
     # Of two features in the other image, one is the second nearest.
     found = weights(match([on_a_line(100), on_a_line(90, 120)], weighted=True))
     assert found == {(0, 1): pytest.approx(1 - (10 / 20) ** 4)}
 
 
-def test_weights_change_no_match():
-    rng = np.random.default_rng(6)
-    collection = [random_features(rng, n, levels=4) for n in (20, 0, 15, 1, 25)]
-    for ratio in (None, 0.9):
-        weighted = match(collection, ratio, weighted=True)
-        assert matched(weighted) == matched(match(collection, ratio))
-        assert all(weight > 1 - 0.9**4 for weight in weights(weighted).values()) == (ratio == 0.9)
+def test_right_matches_are_told_from_wrong_ones():
+    """The second image shows half of the points 25 pixels further right."""
+    a, b = overlapping_images(2, 600)
+    found = weights(match([a, b], weighted=True))
+    p, q = np.array([*found]).T
+    right = np.hypot(*(a.xy[p] + [25, 0] - b.xy[q - 600]).T) < 1
+    P = np.array([*found.values()])
+    assert 0.4 < right.mean() < 0.7
+    assert P[right].mean() > 0.9
+    assert P[~right].mean() < 0.1
+    assert P.mean() == pytest.approx(right.mean(), abs=0.05)
+
+
+@settings(max_examples=25)
+@given(
+    limit=st.sampled_from([{"ratio": 0.7}, {"ratio": 0.95}, {"ratio": 1}, {}]),
+    distance=st.sampled_from([None, 0, 200, 400]),
+    n=st.sampled_from([0, 1, 30, 80]),
+    seed=st.integers(0, 50),
+)
+def test_weights_change_no_match_and_limits_change_no_weight(limit, distance, n, seed):
+    collection = overlapping_images(3, n, seed)
+    weighted = match(collection, weighted=True, distance=distance, **limit)
+    assert matched(weighted) == matched(match(collection, distance=distance, **limit))
+    everything = weights(match(collection, weighted=True))
+    assert weights(weighted) == {pair: everything[pair] for pair in matched(weighted)}
 
 
 def test_single_feature_passes_the_ratio_test():
@@ -251,14 +252,25 @@ def test_agrees_with_the_definition_ties_included_for_any_size_of_tasks(
         patch.setattr(matching, "TASK", work)
         patch.setattr(nearest, "BLAS_PRODUCTS", work)
         assert matched(match(collection, ratio)) == by_definition(collection, ratio)
-        weighted = match(collection, weighted=True)
-    assert weights(weighted) == pytest.approx(weights_by_definition(collection), rel=1e-12)
-    in_one_task = match(collection, weighted=True)
-    assert weighted.W.data.tobytes() == in_one_task.W.data.tobytes()
+
+
+@pytest.mark.parametrize("work", [1, 200, 10_000])
+def test_weights_are_the_same_for_any_size_of_tasks_and_order_of_pairs(monkeypatch, work):
+    """Not every task has pairs of images with decoys."""
+    collection = [*overlapping_images(4, 100), *random_images(0, 1), *overlapping_images(1, 30)]
+    monkeypatch.setattr(matching, "DECOY_PAIRS", 3)
+    monkeypatch.setattr(evidence, "LEAST", 10)
+    expected = match(collection, weighted=True)
+    assert len(set(weights(expected).values())) > 100
+    pairs = np.random.default_rng(0).permutation(all_pairs(7))
+    monkeypatch.setattr(matching, "BLOCK", work)
+    monkeypatch.setattr(matching, "TASK", work)
+    assert bits(match(collection, weighted=True, pairs=pairs)) == bits(expected)
 
 
 def test_only_the_chosen_pairs_are_matched():
     rng = np.random.default_rng(9)
+    # Too few matches to learn from, so that the weight of one does not depend on others.
     collection = [random_features(rng, n) for n in (20, 15, 0, 25, 30)]
     everything = match(collection, weighted=True)
     pairs = sequential_pairs(5, 2)
@@ -300,12 +312,12 @@ def test_the_largest_distance_is_still_a_match():
 
 
 def test_order_of_images_does_not_matter():
-    rng = np.random.default_rng(3)
-    a, b = random_features(rng, 40), random_features(rng, 30)
-    there = {(p, q - 40): w for (p, q), w in weights(match([a, b], weighted=True)).items()}
-    back = {(q - 30, p): w for (p, q), w in weights(match([b, a], weighted=True)).items()}
-    assert there == back
-    assert there
+    """To matches; and little to weights: the grid of neighbours is that of the first image."""
+    a, b = overlapping_images(2, 200)
+    there = {(p, q - 200): w for (p, q), w in weights(match([a, b], weighted=True)).items()}
+    back = {(q - 200, p): w for (p, q), w in weights(match([b, a], weighted=True)).items()}
+    assert there.keys() == back.keys()
+    assert np.mean([abs(there[pair] - back[pair]) for pair in there]) < 0.02
 
 
 def test_memory_does_not_grow_with_the_pairs_of_features(kernel):
@@ -322,8 +334,7 @@ def test_memory_does_not_grow_with_the_pairs_of_features(kernel):
 
 def test_same_bits_on_threads_and_in_processes(monkeypatch):
     monkeypatch.setattr(matching, "BLOCK", 100)
-    rng = np.random.default_rng(11)
-    collection = [random_features(rng, n) for n in (60, 70, 80, 90, 50)]
+    collection = overlapping_images(5, 70)
     here = bits(match(collection, weighted=True))
     for name in ("threads", "processes"):
         with engine(name):
@@ -331,10 +342,9 @@ def test_same_bits_on_threads_and_in_processes(monkeypatch):
 
 
 def test_same_matches_for_any_number_of_threads(in_another_process):
-    rng = np.random.default_rng(0)
-    collection = [random_features(rng, n) for n in (300, 200, 250)]
+    collection = overlapping_images(3, 300)
     here = match(collection, 0.99, weighted=True)
-    assert len(links(here)) > 60
+    assert len(set(weights(here).values())) > 60
     assert bits(in_another_process(match, collection, 0.99, weighted=True)) == bits(here)
 
 

@@ -2,11 +2,12 @@
 
 import os
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from builders import bits, random_features
+from builders import bits, links, overlapping_images, random_features
 from nmfsync.matching import match as matching
 from nmfsync.matching.match import match
 from nmfsync.runtime.cache import load
@@ -20,13 +21,14 @@ def collection():
 
 @pytest.fixture
 def matched_pairs(monkeypatch):
-    """Numbers of pairs of every task that is computed from here on."""
+    """Numbers of pairs of every task that is computed from here on; second choices not counted."""
     counts = []
     original = matching.mutual_nearest
 
-    def counted(left, right, pairs):
-        counts.append(len(pairs))
-        return original(left, right, pairs)
+    def counted(left, right, pairs, without=None):
+        if without is None:
+            counts.append(len(pairs))
+        return original(left, right, pairs, without)
 
     monkeypatch.setattr(matching, "mutual_nearest", counted)
     return counts
@@ -41,14 +43,50 @@ def test_second_time_nothing_is_matched(collection, matched_pairs, tmp_path):
     assert matched_pairs == []
 
 
-def test_ratio_distance_and_weights_need_no_new_matching(collection, matched_pairs, tmp_path):
-    match(collection, cache=tmp_path)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ratio_and_distance_need_no_new_matching(collection, matched_pairs, tmp_path, weighted):
+    match(collection, weighted=weighted, cache=tmp_path)
     matched_pairs.clear()
-    for options in ({"ratio": 0.98}, {"distance": 950.0}, {"weighted": True}):
-        kept = match(collection, cache=tmp_path, **options)
+    for options in ({"ratio": 0.98}, {"distance": 950.0}):
+        kept = match(collection, weighted=weighted, cache=tmp_path, **options)
         assert matched_pairs == []
-        assert bits(kept) == bits(match(collection, **options))
+        assert bits(kept) == bits(match(collection, weighted=weighted, **options))
         matched_pairs.clear()
+
+
+def test_weights_need_their_own_matching_once(collection, matched_pairs, tmp_path):
+    """They look at more than the neighbours."""
+    for weighted in (False, True):
+        match(collection, weighted=weighted, cache=tmp_path)
+        assert sum(matched_pairs) == 10
+        matched_pairs.clear()
+    for weighted in (False, True):
+        match(collection, weighted=weighted, cache=tmp_path)
+        assert matched_pairs == []
+
+
+def test_weights_are_the_same_whatever_the_cache_knows(matched_pairs, tmp_path):
+    images = overlapping_images(4, 80)
+    expected = match(images, weighted=True)
+    some = np.array([(0, 2), (1, 3)])
+    match(images, weighted=True, pairs=some, cache=tmp_path)
+    for pairs in (4, 0):
+        matched_pairs.clear()
+        assert bits(match(images, weighted=True, cache=tmp_path)) == bits(expected)
+        assert sum(matched_pairs) == pairs
+
+
+def test_features_that_moved_are_weighed_anew(matched_pairs, tmp_path):
+    """With the same descriptors, so that the same features match."""
+    images = overlapping_images(3, 80)
+    before = match(images, weighted=True, cache=tmp_path)
+    images[1] = replace(images[1], xy=images[1].xy[::-1].copy())
+    matched_pairs.clear()
+    after = match(images, weighted=True, cache=tmp_path)
+    assert sum(matched_pairs) == 2
+    assert bits(after) == bits(match(images, weighted=True))
+    assert links(after) == links(before)
+    assert bits(after) != bits(before)
 
 
 def test_a_changed_image_recomputes_its_own_pairs_only(collection, matched_pairs, tmp_path):

@@ -34,13 +34,33 @@ def test_data_set_report(three, tmp_path):
         "scene/report.html",
         "%3Cother%3E/report.html",
     ]
-    assert len(page.sources) == 1
-    assert (tmp_path / "fcm.png").exists()
+    pictures = {path.name for path in tmp_path.glob("*.png")}
+    assert pictures == {"fcm.png", "trade-off.png", "reliability.png"}
+    assert len(page.sources) == len(pictures)
     # The mean is over the one scene with truth, so it repeats that scene's figures.
     mean = html[html.index("<th>Mean</th>") :].split("</tr>")[0]
     row = html[html.index(">set/scene</a>") :].split("</tr>")[0]
     assert ">1 scene</td>" in mean
     assert mean.split("<td>")[1:] == row.split("<td>")[3:]
+
+
+def test_data_set_report_compares_estimated_and_measured_precision(three, tmp_path):
+    scene, features = three
+    evaluations = two_scenes(scene, features)
+    write_dataset_report(tmp_path, "set", evaluations)
+    html = (tmp_path / "report.html").read_text()
+    table = html[html.index("Estimated and measured precision") :].split("</table>")[0]
+    first, second, means = (part.split("</tr>")[0] for part in table.split("<tr><th>")[-3:])
+    figures = []
+    for name in ("input", "nmfsync"):
+        method = evaluations[0].methods[name]
+        estimated, measured = method.estimated_precision, method.precision["0.01"]
+        assert f"<td>{100 * estimated:.1f} %</td>" in first
+        assert f"<td>{100 * measured:.1f} %</td>" in first
+        assert f"<td>{100 * (estimated - measured):+.1f}</td>".replace("-", "−") in first
+        figures.append(f'<td colspan="3">{100 * abs(estimated - measured):.1f}</td>')
+    assert "".join(figures) in means  # of the one scene with truth
+    assert second.count("<td>–</td>") == 4  # measured, and difference
 
 
 def test_data_set_links_follow_reports_to_where_they_are(three, tmp_path):
@@ -67,6 +87,8 @@ def test_data_set_csv_has_one_row_a_scene_and_method(three, tmp_path):
     ]
     assert float(rows[1]["fcm_0.01"]) == evaluations[0].methods["nmfsync"].fcm["0.01"]
     assert float(rows[1]["precision_0.01"]) == 1
+    estimated = evaluations[1].methods["input"].estimated_precision
+    assert float(rows[3]["estimated_precision"]) == estimated
     assert rows[1]["cycle_consistent"] == "true"
     assert rows[3]["fcm_0.01"] == ""
     assert rows[0]["matchings"] == "5"
@@ -74,6 +96,7 @@ def test_data_set_csv_has_one_row_a_scene_and_method(three, tmp_path):
 
 def test_data_set_without_truth(tmp_path, three):
     scene, features = three
+    (tmp_path / "trade-off.png").write_bytes(b"of an earlier run")
     write_dataset_report(tmp_path, "set", two_scenes(scene, features)[1:])
-    assert not (tmp_path / "fcm.png").exists()
+    assert not list(tmp_path.glob("*.png"))
     assert Page((tmp_path / "report.html").read_text()).sources == []

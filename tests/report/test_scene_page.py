@@ -50,7 +50,7 @@ def test_verdict_without_truth_speaks_of_matches_only():
 def test_scene_report_is_whole_and_needs_nothing_else(example):
     _, _, folder, html = example
     page = Page(html)
-    assert len(page.sources) == 6
+    assert len(page.sources) == 8
     assert all(source.startswith("data:image/") for source in page.sources)
     assert all(link.startswith("#") for link in page.links)
     assert "script" not in page.tags
@@ -60,6 +60,8 @@ def test_scene_report_is_whole_and_needs_nothing_else(example):
     assert {path.name for path in folder.iterdir()} == {
         "report.html",
         "fcm.png",
+        "trade-off.png",
+        "reliability.png",
         "lengths.png",
         "matrix.png",
         "overlay-1-2.png",
@@ -80,6 +82,13 @@ def test_scene_report_shows_figures_settings_and_warnings(example):
         "100 × 80",
     ):
         assert expected in text
+
+
+def test_scene_report_first_says_how_right_the_tracks_are(example):
+    _, _, _, html = example
+    lead = html[html.index('<p class="lead">') :].split("</p>")[0]
+    assert "of the 9 matches in the tracks of NmfSync are right (estimated)" in lead
+    assert "measured against the ground truth: 100 % of those that it can judge." in lead
 
 
 def test_the_best_value_of_a_column_is_marked(example):
@@ -108,14 +117,21 @@ def test_a_file_name_with_html_is_shown_as_it_is(tmp_path):
 def test_without_truth_there_is_no_fcm(tmp_path):
     scene, features = three_images(tmp_path / "images", truth=False)
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "fcm.png").write_bytes(b"of an earlier run")
+    for name in ("fcm.png", "trade-off.png", "reliability.png"):
+        (tmp_path / "out" / name).write_bytes(b"of an earlier run")
     (tmp_path / "out" / "overlay-1-9.png").write_bytes(b"of an earlier run")
     html = write_report(tmp_path / "out", scene, features)
     files = {path.name for path in (tmp_path / "out").iterdir()}
-    assert "fcm.png" not in files
+    assert not files & {"fcm.png", "trade-off.png", "reliability.png"}
     assert "overlay-1-9.png" not in files
     assert {"lengths.png", "overlay-1-2.png", "overlay-tracks.png"} <= files
     assert "truth of this scene is not known" in Page(html).text
+    heads = html[html.index("<thead>") :].split("</thead>")[0]
+    assert "Estimated" in heads
+    assert "FCM" not in heads
+    table = html[html.index("<th>NmfSync</th>") :].split("</table>")[0]
+    assert "–" not in table
+    assert "are right (estimated).</p>" in html
 
 
 def test_an_image_without_features_and_no_matches(tmp_path):

@@ -128,7 +128,7 @@ def test_reference_table(method, theta, case, reference, samples):
 
 
 def test_clustersync_is_the_default_with_its_own_theta():
-    W, _, sizes = synthetic.generate(k=20, d=20, rho=0.5, sigma=0.6, seed=0)
+    W, _, sizes = synthetic.generate(k=20, d=20, rho=0.5, sigma=0.7, seed=0)
     matches = PairwiseMatches(W, sizes)
     result = synchronise(matches)
     assert same(result.W, synchronise(matches, "clustersync", theta=0.4).W)

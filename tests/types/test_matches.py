@@ -6,6 +6,7 @@ from hypothesis import given
 from scipy import sparse
 
 import strategies
+from builders import matches_of
 from nmfsync import MultiMatching, NmfsyncError, PairwiseMatches
 from nmfsync.types.matches import matches_from_arrays
 
@@ -52,6 +53,21 @@ def test_the_callers_matrix_is_not_changed():
     W = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
     PairwiseMatches(W, [1, 1])
     assert W.toarray().tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("edges", "weighted"),
+    [
+        ([], False),
+        ([(0, 1)], False),
+        ([(0, 1, 0.3)], False),
+        ([(0, 1, 0.3), (1, 2, 0.3)], False),
+        ([(0, 1, 0.3), (1, 2, 0.4)], True),
+        ([(0, 1, 0.3), (1, 2)], True),
+    ],
+)
+def test_weights_that_all_agree_tell_nothing(edges, weighted):
+    assert matches_of(edges, [1, 1, 1]).weighted == weighted
 
 
 @given(strategies.pairwise_matches(weighted=True))

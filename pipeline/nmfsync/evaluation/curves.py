@@ -71,6 +71,49 @@ def by_threshold(errors: MatchErrors, sizes: ArrayLike) -> Curves:
     )
 
 
+# Of the ratio test, from strict to none.
+RATIOS: FloatArray = np.round(np.arange(0.2, 1.001, 0.025), 3)
+
+
+def ratio_curve(
+    errors: MatchErrors, ratios: ArrayLike, sizes: ArrayLike, threshold: float = 0.01
+) -> dict[str, list[float | None]]:
+    """Return FCM and precision of the input under a ratio test, for every limit of it.
+
+    This is what a method has to beat: thresholding alone, without synchronisation.
+
+    Parameters
+    ----------
+    errors : MatchErrors
+        Of all input matches.
+    ratios : (n,) floats
+        Distance ratio of every match p < q, in order of p, then q (`PairwiseMatches.ratios`).
+    sizes : (k,) ints
+        Number of features of every image.
+    threshold : float
+        A match is correct up to this error, as a share of the largest image dimension.
+
+    Returns
+    -------
+    dict of str to list
+        `ratio`, `RATIOS`; `fcm` and `precision` of the matches with a smaller ratio, the last
+        ones of all matches. A precision is None if no match can be judged.
+    """
+    once = errors.p < errors.q
+    backwards = np.lexsort((errors.p, errors.q))  # the place of (q, p) for every (p, q)
+    of_entry = np.empty(len(errors.p))
+    of_entry[once] = np.asarray(ratios)
+    of_entry[~once] = of_entry[backwards[~once]]
+    curve: dict[str, list[float | None]] = {"ratio": RATIOS.tolist(), "fcm": [], "precision": []}
+    for limit in RATIOS:
+        kept = (of_entry < limit) | (limit == RATIOS[-1])
+        chosen = MatchErrors(errors.p[kept], errors.q[kept], errors.error[kept])
+        precision = float(precision_at(chosen, [threshold])[0])
+        curve["fcm"].append(float(fcm(chosen, sizes, [threshold])[0]))
+        curve["precision"].append(None if np.isnan(precision) else precision)
+    return curve
+
+
 def _count_correct(errors: MatchErrors, thresholds: ArrayLike) -> FloatArray:
     """Count the matches with an error of at most each threshold: (t,) floats."""
     judged = np.sort(errors.error[np.isfinite(errors.error)])

@@ -6,6 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from nmfsync.evaluation.confidence import (
+    RIGHT,
+    Confidence,
+    precision_by_image_pair,
+    reliability,
+)
 from nmfsync.evaluation.curves import Curves, by_threshold
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
@@ -36,6 +42,12 @@ class MethodEvaluation:
     peak_memory_mb : float
         Memory that the method had allocated at its peak beyond its input, in
         10⁶ bytes.
+    estimated_precision : float or None
+        The share of right matches, estimated without truth (`Confidence`). None
+        without matches.
+    reliability : dict of str to list
+        How the probabilities of the matches compare with the truth, see
+        `confidence.reliability`. Empty without truth.
     epipolar_fcm, epipolar_precision : dict of str to float
         As `fcm` and `precision`, but by the distance to the epipolar lines of
         the scene's cameras. This needs no depth, but does not detect a match
@@ -50,8 +62,31 @@ class MethodEvaluation:
     cycle_consistent: bool
     seconds: float
     peak_memory_mb: float
+    estimated_precision: float | None = None
+    reliability: dict[str, list[float]] = field(default_factory=dict)
     epipolar_fcm: dict[str, float] = field(default_factory=dict)
     epipolar_precision: dict[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImagePairEvaluation:
+    """The matches of two images.
+
+    Attributes
+    ----------
+    images : tuple of int
+        The two images, counted from 0.
+    matchings : int
+    estimated_precision : float
+        The share of right matches, estimated without truth.
+    precision : float or None
+        At 1 % of the image; None if the truth can judge no match.
+    """
+
+    images: tuple[int, int]
+    matchings: int
+    estimated_precision: float
+    precision: float | None
 
 
 @dataclass(frozen=True)
@@ -77,6 +112,14 @@ class SceneEvaluation:
         "input" first, then the methods in the order of the settings.
     warnings : list of str
         What degraded the result.
+    ratio_curve : dict of str to list
+        FCM and precision of the input at 1 % under a ratio test, see `curves.ratio_curve`.
+        Empty without truth.
+    tracks : str
+        The method whose tracks `tracks.csv` holds, the first one with a consistent
+        result; "input" without any.
+    image_pairs : list of ImagePairEvaluation
+        The matches of this method, by pair of images: those that have matches.
     depth_quality : dict
         How good the depths of a plane sweep over the images are: what they were
         compared with (`against`), at how many features (`features`), and the
@@ -93,6 +136,9 @@ class SceneEvaluation:
     settings: dict[str, Any]
     methods: dict[str, MethodEvaluation]
     warnings: list[str] = field(default_factory=list)
+    ratio_curve: dict[str, list[float | None]] = field(default_factory=dict)
+    tracks: str = "input"
+    image_pairs: list[ImagePairEvaluation] = field(default_factory=list)
     depth_quality: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,6 +154,7 @@ def evaluate(
     peak_memory_mb: float,
     cameras: Sequence[Camera] | None = None,
     errors: MatchErrors | None = None,
+    confidence: Confidence | None = None,
     progress: bool = False,
 ) -> MethodEvaluation:
     """Measure one method's matches on one scene.
@@ -124,6 +171,9 @@ def evaluate(
         One item for every image; needed for the distances to epipolar lines.
     errors : MatchErrors, optional
         The result of `match_errors`, if it is known already.
+    confidence : Confidence, optional
+        The result of `estimate_confidence`, if anything is known of how likely
+        the matches are right.
     progress : bool
         Show progress bars for what takes more than some seconds, if stderr is a terminal.
 
@@ -148,6 +198,45 @@ def evaluate(
         cycle_consistent=disagreement == 0.0,
         seconds=seconds,
         peak_memory_mb=peak_memory_mb,
+        estimated_precision=confidence.precision if confidence else None,
+        reliability=reliability(confidence, errors) if confidence and truth else {},
         epipolar_fcm=by_lines[0],
         epipolar_precision=by_lines[1],
     )
+
+
+def evaluate_image_pairs(
+    matches: Matches, confidence: Confidence, errors: MatchErrors
+) -> list[ImagePairEvaluation]:
+    """Estimate and measure the precision of every pair of images.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    confidence : Confidence
+        From `estimate_confidence`, for these matches.
+    errors : MatchErrors
+        From `match_errors`, for these matches.
+
+    Returns
+    -------
+    list of ImagePairEvaluation
+        Of the pairs of images with matches, in their order.
+    """
+    k, image_of = len(matches.sizes), matches.image_of
+    judged = np.isfinite(errors.error)
+    i, j = np.sort([image_of[errors.p[judged]], image_of[errors.q[judged]]], axis=0)
+    total = np.bincount(i * k + j, minlength=k * k)
+    right = np.bincount(i * k + j, errors.error[judged] <= RIGHT, k * k)
+    pairs, counts, estimates = precision_by_image_pair(confidence, image_of)
+    return [
+        ImagePairEvaluation(
+            (a, b),
+            count,
+            estimate,
+            right[a * k + b] / total[a * k + b] if total[a * k + b] else None,
+        )
+        for (a, b), count, estimate in zip(
+            pairs.tolist(), counts.tolist(), estimates.tolist(), strict=True
+        )
+    ]

@@ -64,7 +64,7 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
     Returns
     -------
     PairwiseMatches
-        Weights are `matching_scores0`, or 1 without scores.
+        Weights are `matching_scores0`, or 1 without scores; `scored` is True.
 
     Warns
     -----
@@ -94,7 +94,7 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
     matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
-    matches.source = HlocSource(path, names, features)
+    matches.source, matches.scored = HlocSource(path, names, features), True
     return matches
 
 

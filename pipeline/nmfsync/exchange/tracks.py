@@ -7,12 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from nmfsync.runtime.files import atomic_write
-from nmfsync.types.arrays import AnyArray
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.matches import MultiMatching, Source
 
 
 def write_tracks(
-    path: Path | str, result: MultiMatching, names: Sequence[str], xy: Sequence[AnyArray]
+    path: Path | str,
+    result: MultiMatching,
+    names: Sequence[str],
+    xy: Sequence[AnyArray],
+    precision: FloatArray | None = None,
 ) -> None:
     """Write tracks to a CSV file: one row for every feature of every track.
 
@@ -25,20 +29,32 @@ def write_tracks(
     xy : sequence of (n_i, 2) arrays
         Positions of the features of every image in pixels; the centre of the
         top-left pixel is (0, 0).
+    precision : (d,) float64 array, optional
+        The estimated precision of every universe feature, see
+        `evaluation.precision_by_track`; a column without entries otherwise.
     """
     with (
         atomic_write(path) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
     ):
         table = csv.writer(file)
-        table.writerow(["track", "image", "feature", "x", "y"])
+        table.writerow(["track", "image", "feature", "x", "y", "estimated_precision"])
         for number, track in enumerate(result.tracks()):
+            (image, feature), estimate = track[0], ""
+            if precision is not None:
+                point = result.universe[result.offsets[image] + feature]
+                estimate = f"{precision[point]:.3f}"
             for image, feature in track.tolist():
                 x, y = xy[image][feature]
-                table.writerow([number, names[image], feature, f"{x:.3f}", f"{y:.3f}"])
+                table.writerow([number, names[image], feature, f"{x:.3f}", f"{y:.3f}", estimate])
 
 
-def write_source_tracks(path: Path, result: MultiMatching, source: Source | None) -> None:
+def write_source_tracks(
+    path: Path,
+    result: MultiMatching,
+    source: Source | None,
+    precision: FloatArray | None = None,
+) -> None:
     """Write tracks as `write_tracks` does, with the names and positions of a source of matches.
 
     The centre of the top-left pixel is (0, 0), so COLMAP's own positions are
@@ -51,10 +67,12 @@ def write_source_tracks(path: Path, result: MultiMatching, source: Source | None
     source : Source or None
         Without a source, images are named by their number, from 0, and
         positions are NaN.
+    precision : (d,) float64 array, optional
+        As for `write_tracks`.
     """
     if source is None:
         names = tuple(map(str, range(len(result.sizes))))
         xy = [np.full((n, 2), np.nan, np.float32) for n in result.sizes]
     else:
         names, xy = source.names, source.xy()
-    write_tracks(path, result, names, xy)
+    write_tracks(path, result, names, xy, precision)

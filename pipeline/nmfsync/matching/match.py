@@ -2,21 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.matching.nearest import mutual_nearest, prepare
+from nmfsync.matching.cues import COLUMNS, DECOY, describe, frames_of
+from nmfsync.matching.evidence import learn_probabilities
+from nmfsync.matching.nearest import DISTANCE, LEFT, RIGHT, SECOND_DISTANCE, mutual_nearest, prepare
 from nmfsync.matching.pairs import all_pairs
 from nmfsync.runtime.cache import PairCache, code_of, digest
 from nmfsync.runtime.tasks import cached_tasks
-from nmfsync.types.arrays import IntArray
+from nmfsync.types.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.features import Features
 from nmfsync.types.matches import PairwiseMatches
-
-LEAST_WEIGHT = 0.01  # of a match: nearest and second nearest are equally far
 
 # Images are taken in blocks of about so many features, and pairs in tasks of about so
 # many distances: enough work to be worth the sending of two blocks (1 MB each).
@@ -24,9 +25,16 @@ BLOCK = 2**13
 
 TASK = 2**26
 
+# Pairs of images, evenly among all, whose second choices are the decoys: enough to learn from.
+DECOY_PAIRS = 1000
+
 Descriptors = NDArray[np.uint8]
 
-Found = NDArray[np.int32]  # (n, 4), see `mutual_nearest`
+Image = tuple[Descriptors, Float32Array | None]  # descriptors and frames
+
+Found = NDArray[Any]  # (n, 4) int32, see `mutual_nearest`, or (n, 7) float32, see `describe`
+
+_Task = tuple[Sequence[Image], Sequence[Image], IntArray, BoolArray]
 
 
 def match(
@@ -49,10 +57,10 @@ def match(
     the second nearest, in both directions (in Lowe 2004 it is one direction).
     A direction without a second nearest passes.
 
-    With `weighted`, a match has the weight 1 − r⁴, where r is the larger of its
-    ratios to the second nearest in both directions: on Graffiti, this is about
-    the share of matches with this ratio that are right (the command
-    `pytest -m benchmark tests/benchmarks/test_weights.py -s` prints them).
+    With `weighted`, the weight of a match is the probability that it is right,
+    learnt from the distance ratios and frames of all matches of these images,
+    and from decoys: see `nmfsync.matching.evidence`. Limits of ratio and distance
+    choose among the matches afterwards.
 
     A descriptor of zeros describes nothing: it has no match, and is nobody's
     nearest or second nearest.
@@ -68,7 +76,7 @@ def match(
     ratio : float, optional
         In (0, 1]; 0.8 is usual. None: no ratio test.
     weighted : bool
-        Give matches weights.
+        Weigh every match by the probability that it is right.
     progress : bool
         Show a progress bar if stderr is a terminal.
     distance : float, optional
@@ -95,22 +103,54 @@ def match(
     sizes = np.array([len(f) for f in features], dtype=np.int64)
     pairs = all_pairs(len(features)) if pairs is None else _check_pairs(pairs, len(features))
     pairs = pairs[(sizes[pairs] > 0).all(axis=1)]
+    frames = [frames_of(f) for f in features] if weighted else None
+    counts, found = _find([f.descriptors for f in features], pairs, frames, cache, progress)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    parts = []
-    for numbers, found in match_pairs([f.descriptors for f in features], pairs, cache, progress):
-        start = np.repeat(offsets[pairs[numbers]], [len(matched) for matched in found], axis=0)
-        p, q, first, second = np.concatenate(found).T
-        r = _ratios(first, second)
-        kept = r < (np.inf if ratio is None else ratio)
-        if distance is not None:
-            kept &= first <= distance**2
-        weights = np.maximum(1 - r[kept] ** 4, LEAST_WEIGHT) if weighted else np.ones(kept.sum())
-        parts.append(((start[:, 0] + p)[kept], (start[:, 1] + q)[kept], weights))
-    nothing = [np.empty(0, np.int64)] * 2 + [np.empty(0)]
-    p, q, weights = (np.concatenate(part) for part in zip(nothing, *parts, strict=True))
-    matches = PairwiseMatches.from_entries(p, q, sizes, weights)
+    p, q = (np.repeat(offsets[pairs], counts, axis=0) + found[:, [LEFT, RIGHT]].astype(np.int64)).T
+    weights, kept = np.ones(len(found)), _within_limits(found, ratio, distance)
+    if weighted:
+        decoy = found[:, DECOY] == 1
+        weights[~decoy] = learn_probabilities(found[~decoy], found[decoy])
+        kept &= ~decoy
+    matches = PairwiseMatches.from_entries(p[kept], q[kept], sizes, weights[kept])
     matches.descriptors = tuple(f.descriptors for f in features)
+    matches.ratios = _ratios(found[kept]).astype(np.float32)[np.lexsort((q[kept], p[kept]))]
     return matches
+
+
+def _find(
+    descriptors: Sequence[Descriptors],
+    pairs: IntArray,
+    frames: Sequence[Float32Array] | None,
+    cache: Path | None,
+    progress: bool,
+) -> tuple[IntArray, Found]:
+    """Return the number of rows of every pair of images, and the rows of all `match_pairs`."""
+    columns, kind = (4, np.int32) if frames is None else (COLUMNS, np.float32)
+    by_pair: list[Found] = [np.empty((0, columns), kind)] * (len(pairs) + 1)
+    for numbers, found in match_pairs(descriptors, pairs, cache, progress, frames):
+        for n, rows in zip(numbers.tolist(), found, strict=True):
+            by_pair[n] = rows
+    return np.array([len(rows) for rows in by_pair[:-1]], np.int64), np.concatenate(by_pair)
+
+
+def _within_limits(found: Found, ratio: float | None, distance: float | None) -> BoolArray:
+    """Which matches pass the ratio test, and are near enough."""
+    within = np.ones(len(found), dtype=bool)
+    if ratio is not None:
+        within &= _ratios(found) < ratio
+    if distance is not None:
+        within &= found[:, DISTANCE] <= distance**2
+    return within
+
+
+def _ratios(found: Found) -> FloatArray:
+    """Distance to the nearest by that to the second nearest: 0 without one."""
+    nearest, second = found[:, DISTANCE].astype(np.float64), found[:, SECOND_DISTANCE]
+    ratios = np.zeros(len(found))
+    np.sqrt(np.divide(nearest, second, out=ratios, where=second > 0), out=ratios)
+    ratios[second == 0] = 1  # two features at distance 0 cannot be told apart
+    return ratios
 
 
 def check_limits(ratio: float | None, distance: float | None) -> None:
@@ -129,17 +169,10 @@ def _check_pairs(pairs: IntArray, k: int) -> IntArray:
     if wrong.any():
         i, j = pairs[np.argmax(wrong)]
         raise NmfsyncError(f"pair ({i}, {j}): images must be 0 ≤ i < j < {k}")
-    if len(np.unique(pairs, axis=0)) < len(pairs):
+    different = np.unique(pairs.astype(np.int64), axis=0)  # in an order of their own
+    if len(different) < len(pairs):
         raise NmfsyncError("a pair of images is given twice")
-    return pairs.astype(np.int64)
-
-
-def _ratios(first: NDArray[np.int32], second: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Distance to the nearest by that to the second nearest: 0 without one."""
-    ratios = np.zeros(len(first))
-    np.sqrt(np.divide(first, second, out=ratios, where=second > 0), out=ratios)
-    ratios[second == 0] = 1  # two features at distance 0 cannot be told apart
-    return ratios
+    return different
 
 
 def match_pairs(
@@ -147,6 +180,7 @@ def match_pairs(
     pairs: IntArray,
     cache: Path | None = None,
     progress: bool = True,
+    frames: Sequence[Float32Array] | None = None,
 ) -> Iterator[tuple[IntArray, Sequence[Found]]]:
     """Find the mutual nearest neighbours of pairs of images.
 
@@ -158,31 +192,43 @@ def match_pairs(
         Different pairs of images i < j that have features.
     cache, progress
         As in `match`.
+    frames : sequence of (n, 4) float32 arrays, optional
+        Those of every image, from `cues.frames_of`, to describe the matches by
+        what tells right from wrong. Then some pairs of images have decoys, too.
 
     Yields
     ------
     numbers : (c,) int array
         Some pairs, as rows of `pairs`; every one comes once.
-    found : sequence of (n, 4) int32 arrays
+    found : sequence of (n, 4) int32 or (n, 7) float32 arrays
         For each of them: left feature, right feature, squared distance and that
-        to the second nearest, see `nearest.mutual_nearest`.
+        to the second nearest, see `nearest.mutual_nearest`; with frames, what
+        `cues.describe` returns.
     """
     sizes = np.array([len(d) for d in descriptors], dtype=np.int64)
-    store = None
-    if cache:
-        code = code_of("matching")
-        store = PairCache(cache, [digest(code, d) for d in descriptors], pairs)
+    decoys = np.zeros(len(pairs), dtype=bool)
+    if frames is not None and len(pairs):
+        decoys[np.linspace(0, len(pairs), DECOY_PAIRS, endpoint=False).astype(np.int64)] = True
+    images = [(d, None if frames is None else frames[n]) for n, d in enumerate(descriptors)]
     with threadpool_limits(1, "blas"):  # where BLAS makes the products: one task a thread
         yield from cached_tasks(
             _match_task,
             len(pairs),
             lambda missing: _batches(pairs, missing, sizes),
-            lambda numbers: _argument(pairs[numbers], descriptors),
-            store,
+            lambda numbers: _argument(pairs[numbers], decoys[numbers], images),
+            _store(cache, images, pairs, decoys) if cache else None,
             "Matching",
             "pair",
             progress,
         )
+
+
+def _store(folder: Path, images: Sequence[Image], pairs: IntArray, decoys: BoolArray) -> PairCache:
+    code = code_of("matching")
+    digests = [digest(code, *(part for part in image if part is not None)) for image in images]
+    return PairCache(
+        folder, digests, pairs, lambda n: digest(digests[pairs[n, 1]], bool(decoys[n]))
+    )
 
 
 def _batches(pairs: IntArray, missing: IntArray, sizes: IntArray) -> list[IntArray]:
@@ -202,20 +248,32 @@ def _batches(pairs: IntArray, missing: IntArray, sizes: IntArray) -> list[IntArr
     return np.split(missing[order], cuts)
 
 
-def _argument(
-    pairs: IntArray, descriptors: Sequence[Descriptors]
-) -> tuple[tuple[Descriptors, ...], tuple[Descriptors, ...], IntArray]:
-    """Descriptors of the left and of the right images of pairs, and the pairs among these."""
+def _argument(pairs: IntArray, decoys: BoolArray, images: Sequence[Image]) -> _Task:
+    """Collect the left and the right images of pairs, the pairs among these, which have decoys."""
     (left, i), (right, j) = (np.unique(side, return_inverse=True) for side in pairs.T)
     return (
-        tuple(descriptors[n] for n in left),
-        tuple(descriptors[n] for n in right),
+        tuple(images[n] for n in left),
+        tuple(images[n] for n in right),
         np.column_stack([i, j]),
+        decoys,
     )
 
 
-def _match_task(
-    arguments: tuple[tuple[Descriptors, ...], tuple[Descriptors, ...], IntArray],
-) -> list[Found]:
-    left, right, pairs = arguments
-    return mutual_nearest(prepare(left), prepare(right), pairs)
+def _match_task(arguments: _Task) -> list[Found]:
+    left, right, pairs, decoys = arguments
+    (rows, left_frames), (columns, right_frames) = (
+        zip(*side, strict=True) for side in (left, right)
+    )
+    prepared = prepare(rows), prepare(columns)
+    found = mutual_nearest(*prepared, pairs)
+    if left_frames[0] is None:
+        return found
+    chosen = np.flatnonzero(decoys).tolist()
+    second = mutual_nearest(*prepared, pairs[chosen], [found[n] for n in chosen])
+    others = [np.empty((0, 4), np.int32)] * len(pairs)
+    for n, rows_of_pair in zip(chosen, second, strict=True):
+        others[n] = rows_of_pair
+    return [
+        describe(matches, second_choices, left_frames[i], right_frames[j])
+        for matches, second_choices, (i, j) in zip(found, others, pairs.tolist(), strict=True)
+    ]

@@ -16,7 +16,7 @@ multiplies in single precision, with the same bits. The two inner steps,
 `multiply` and `absorb`, are written in the compiler's own language, because it
 finds neither that instruction nor the right vectors in loops.
 
-The plain definition that tests compare with is in tests/test_matching.py
+The plain definition that tests compare with is in tests/neighbours.py
 (`mutual_by_definition`).
 """
 
@@ -48,7 +48,15 @@ CENTRE = 128  # of a byte: VPDPBUSD multiplies bytes without a sign by bytes wit
 
 BLAS_PRODUCTS = 2**18  # made by BLAS at a time: few enough for the cache
 
+# Columns of what `mutual_nearest` returns: features, and squared distances.
+LEFT, RIGHT, DISTANCE, SECOND_DISTANCE = 0, 1, 2, 3
+
 NO_SECOND = -1  # squared distance to the second nearest where there is only one descriptor
+
+FARTHEST = LENGTH * 255**2  # squared distance of descriptors: none is larger
+
+# Product in place of that of a pair that is not allowed: any distance is smaller than its own.
+NOT_ALLOWED = -(2**23)
 
 
 class Prepared(NamedTuple):
@@ -87,7 +95,10 @@ def prepare(descriptors: Sequence[NDArray[np.uint8]]) -> Prepared:
 
 
 def mutual_nearest(
-    left: Prepared, right: Prepared, pairs: NDArray[np.int64]
+    left: Prepared,
+    right: Prepared,
+    pairs: NDArray[np.int64],
+    without: Sequence[NDArray[np.int32]] | None = None,
 ) -> list[NDArray[np.int32]]:
     """Features of two images that are nearest to each other, for pairs of images.
 
@@ -98,6 +109,10 @@ def mutual_nearest(
     left, right : Prepared
     pairs : (n, 2) int64 array
         An image of `left` and one of `right`.
+    without : sequence of (n, 4) int32 arrays, optional
+        What this function returned for the same pairs. These matches are then
+        not allowed, as if their features were infinitely far from each other:
+        the second choices of all features.
 
     Returns
     -------
@@ -107,13 +122,34 @@ def mutual_nearest(
         distances to the second nearest, seen from either side; `NO_SECOND`
         where there is none.
     """
+    barred, starts = _barred(left, pairs, without)
     if not USE_BYTES:
-        return [_match_by_blas(left, right, i, j) for i, j in pairs.tolist()]
-    found, counts = _match_bytes(left, right, pairs)
-    return np.split(found, np.cumsum(counts)[:-1])
+        return [
+            _match_by_blas(left, right, i, j, barred[starts[n] : starts[n + 1]])
+            for n, (i, j) in enumerate(pairs.tolist())
+        ]
+    found, counts = _match_bytes(left, right, pairs, barred, starts)
+    return np.split(found, np.cumsum(counts))[:-1]
 
 
-def _match_by_blas(left: Prepared, right: Prepared, i: int, j: int) -> NDArray[np.int32]:
+def _barred(
+    left: Prepared, pairs: NDArray[np.int64], without: Sequence[NDArray[np.int32]] | None
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Column that every row of a pair may not have, -1 for none, and where every pair begins.
+
+    Without such columns, all pairs are empty.
+    """
+    lengths = np.diff(left.starts)[pairs[:, 0]] * (WIDTH if without else 0)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    barred = np.full(starts[-1], -1, np.int32)
+    for start, found in zip(starts[:-1], without or (), strict=False):
+        barred[start + found[:, LEFT]] = found[:, RIGHT]
+    return barred, starts
+
+
+def _match_by_blas(
+    left: Prepared, right: Prepared, i: int, j: int, barred: NDArray[np.int32]
+) -> NDArray[np.int32]:
     first, last = left.starts[i : i + 2] * WIDTH
     columns = right.columns[slice(*(right.starts[j : j + 2] * WIDTH))]
     column_norms = right.column_norms[slice(*(right.starts[j : j + 2] * BLOCKS))]
@@ -122,6 +158,7 @@ def _match_by_blas(left: Prepared, right: Prepared, i: int, j: int) -> NDArray[n
     for start in range(0, last - first, step):
         rows = slice(first + start, min(first + start + step, last))
         products = (left.rows[rows] @ columns.T).astype(np.int32)
+        _bar(products, barred[start : start + step], 0)
         _absorb_products(products, start, left.row_norms[rows], column_norms, by_row, by_column)
     return np.asarray(_mutual(left.lengths[i], by_row, by_column))
 
@@ -139,7 +176,7 @@ def _nothing(count):
 
 
 @compiled
-def _match_bytes(left, right, pairs):
+def _match_bytes(left, right, pairs, barred, starts):
     """Return the matches of all pairs of images, one after the other, and the number of each."""
     most = 0
     for i, j in pairs:
@@ -149,7 +186,7 @@ def _match_bytes(left, right, pairs):
     total = 0
     for n in range(len(pairs)):
         i, j = pairs[n]
-        matched = _match_pair(left, right, i, j, tile)
+        matched = _match_pair(left, right, i, j, tile, barred[starts[n] : starts[n + 1]])
         counts[n] = len(matched)
         found[total : total + len(matched)] = matched
         total += len(matched)
@@ -157,7 +194,7 @@ def _match_bytes(left, right, pairs):
 
 
 @compiled
-def _match_pair(left, right, i, j, tile):
+def _match_pair(left, right, i, j, tile, barred):
     rows, row_norms = left.rows[left.starts[i] * WIDTH :], left.row_norms[left.starts[i] * WIDTH :]
     columns = right.columns[right.starts[j] : right.starts[j + 1]]
     column_norms = right.column_norms[right.starts[j] * BLOCKS :]
@@ -166,11 +203,24 @@ def _match_pair(left, right, i, j, tile):
     for group in range(len(columns)):
         for start in range(0, height, ROWS):
             multiply(rows[start].ctypes.data, columns[group].ctypes.data, tile.ctypes.data)
+            _bar(tile, barred[start : start + ROWS], group)
             for row in range(start, start + ROWS):
                 _absorb_row(
                     tile[row - start], row, group, row_norms[row], column_norms, by_row, by_column
                 )
     return _mutual(left.lengths[i], by_row, by_column)
+
+
+@compiled
+def _bar(products, barred, group):
+    """Let the pairs that are not allowed have a product that makes them farthest.
+
+    The columns of the products are those of the image from `group` tiles on.
+    """
+    for row in range(len(barred)):
+        column = barred[row] - group * WIDTH
+        if 0 <= column < products.shape[1]:
+            products[row, column] = NOT_ALLOWED
 
 
 @compiled
@@ -205,15 +255,15 @@ def _mutual(length, by_row, by_column):
     for p in range(length):
         lane, second = _merge_lanes(by_row[p])
         first, block = by_row[p, FIRST, lane], by_row[p, PLACE, lane]
-        if first == np.inf:
+        if first > FARTHEST:
             continue
         column = by_column[int(block)]
         if column[PLACE, lane] == p:
             second = min(second, column[SECOND, lane])
-            found[count, 0], found[count, 1] = p, int(block) * LANES + lane
-            found[count, 2], found[count, 3] = first, NO_SECOND
-            if second < np.inf:
-                found[count, 3] = second
+            found[count, LEFT], found[count, RIGHT] = p, int(block) * LANES + lane
+            found[count, DISTANCE], found[count, SECOND_DISTANCE] = first, NO_SECOND
+            if second <= FARTHEST:
+                found[count, SECOND_DISTANCE] = second
             count += 1
     return found[:count].copy()
 

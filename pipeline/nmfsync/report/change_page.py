@@ -4,11 +4,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nmfsync.evaluation.confidence import Confidence
 from nmfsync.evaluation.tracks import Change
+from nmfsync.report.estimates import (
+    MOST_ROWS,
+    doubtful_rows,
+    doubtful_sentence,
+    image_pairs_of,
+    names_of,
+)
 from nmfsync.report.figures.style import style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
 from nmfsync.report.page import Picture, count, decimal, environment, flatten, write_bytes
 from nmfsync.types.arrays import AnyArray
+from nmfsync.types.matches import Matches
 
 
 def write_change_report(
@@ -16,6 +25,8 @@ def write_change_report(
     names: tuple[str, str],
     settings: Mapping[str, Any],
     change: Change,
+    result: Matches,
+    confidence: Confidence,
     remarks: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> None:
@@ -30,8 +41,12 @@ def write_change_report(
     settings : dict
         The settings of the method, see `Method.settings`.
     change : Change
+    result : PairwiseMatches or MultiMatching
+        What the method returned.
+    confidence : Confidence
+        How likely its matches are right.
     remarks, warnings : sequence of str
-        Sentences below and above the table.
+        Sentences above the table.
 
     Raises
     ------
@@ -39,6 +54,7 @@ def write_change_report(
         If the file cannot be written.
     """
     before, after = change.tracks
+    pairs = image_pairs_of(confidence, result.image_of)
     picture = Picture(
         "lengths.png",
         "Tracks before and after",
@@ -57,6 +73,8 @@ def write_change_report(
             change=change,
             rows=change_rows(change),
             picture=picture,
+            doubtful=doubtful_sentence(pairs),
+            doubtful_rows=doubtful_rows(pairs, names_of(result), MOST_ROWS),
             remarks=remarks,
             warnings=warnings,
         )

@@ -6,17 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from nmfsync.evaluation.summary import SceneEvaluation
+from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.figures.curves import dataset_figure
 from nmfsync.report.figures.style import HEADLINE, style_of, to_png
 from nmfsync.report.page import Cell, Picture, environment, mark_best, percent, write_bytes
+from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.runtime.files import atomic_write
 
 COLUMNS = (
     "scene", "images", "features", "universe_size", "truth", "method", "cycle_consistent",
-    "matchings", "judged", "fcm_0.01", "precision_0.01", "epipolar_fcm_0.01",
-    "epipolar_precision_0.01", "cycle_error", "seconds", "peak_memory_mb",
+    "matchings", "judged", "fcm_0.01", "precision_0.01", "estimated_precision",
+    "epipolar_fcm_0.01", "epipolar_precision_0.01", "cycle_error", "seconds", "peak_memory_mb",
 )  # fmt: skip
+
+_PICTURES = ("fcm.png", "trade-off.png", "reliability.png")  # which exist only with truth
 
 
 def write_dataset_report(
@@ -26,7 +29,9 @@ def write_dataset_report(
     labels: Mapping[str, str] | None = None,
     left_out: Sequence[str] = (),
 ) -> None:
-    """Write `report.html`, `evaluation.csv` and, with truth, `fcm.png` of several scenes.
+    """Write `report.html`, `evaluation.csv` and, with truth, pictures of several scenes.
+
+    The pictures are `fcm.png`, `trade-off.png` and `reliability.png`.
 
     Parameters
     ----------
@@ -49,9 +54,12 @@ def write_dataset_report(
     """
     folder = Path(folder)
     labels = labels or {}
-    (folder / "fcm.png").unlink(missing_ok=True)
+    for name in _PICTURES:
+        (folder / name).unlink(missing_ok=True)
     plots = _plots(evaluations, labels)
-    for picture in plots:
+    estimated = list(dict.fromkeys(["input", *(evaluation.tracks for evaluation in evaluations)]))
+    reliability = reliability_picture(evaluations, estimated)
+    for picture in plots + reliability:
         write_bytes(folder / picture.file, picture.png)
     methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
     scenes = [
@@ -66,6 +74,12 @@ def write_dataset_report(
             methods=[style_of(name).name for name in methods],
             scenes=scenes,
             means=_means(evaluations, methods),
+            estimated=[style_of(name).name for name in estimated],
+            estimates=[
+                (labels.get(e.scene, e.scene), _estimate_cells(e, estimated)) for e in evaluations
+            ],
+            differences=_mean_differences(evaluations, estimated),
+            reliability=reliability,
             plots=plots,
             warnings=[
                 *(f"left out: {text}" for text in left_out),
@@ -88,7 +102,8 @@ def _plots(evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str]) ->
         "A method without a line in the legend is cycle-consistent on some scenes only."
     )
     png = to_png(dataset_figure(with_truth, labels))
-    return [Picture("fcm.png", "Correct matchings", caption, png)]
+    curves = Picture("fcm.png", "Correct matchings", caption, png)
+    return [*trade_off_picture(with_truth), curves]
 
 
 def _scene_cells(evaluation: SceneEvaluation, methods: Sequence[str]) -> list[Cell]:
@@ -112,6 +127,37 @@ def _means(
         return 0, []
     means = [sum(column) / len(complete) for column in zip(*complete, strict=True)]
     return len(complete), _paired([means[: len(methods)], means[len(methods) :]])
+
+
+def _estimate_cells(evaluation: SceneEvaluation, methods: Sequence[str]) -> list[Cell]:
+    """Return three cells for every method: precision, estimated, measured, and the difference."""
+    return [
+        Cell(text) for name in methods for text in _estimate_texts(evaluation.methods.get(name))
+    ]
+
+
+def _estimate_texts(method: MethodEvaluation | None) -> list[str]:
+    if method is None:
+        return ["–"] * 3
+    difference = _difference(method)
+    shares = percent(method.estimated_precision), percent(method.precision.get(HEADLINE))
+    return [*shares, "–" if difference is None else f"{100 * difference:+.1f}".replace("-", "−")]
+
+
+def _mean_differences(evaluations: Sequence[SceneEvaluation], methods: Sequence[str]) -> list[str]:
+    """Return the mean absolute difference of estimated and measured precision of every method."""
+    texts = []
+    for name in methods:
+        found = [_difference(e.methods[name]) for e in evaluations if name in e.methods]
+        known = [abs(value) for value in found if value is not None]
+        texts.append(f"{100 * sum(known) / len(known):.1f}" if known else "–")
+    return texts
+
+
+def _difference(method: MethodEvaluation) -> float | None:
+    """Return by how much the estimated precision is too high, if both are known."""
+    estimated, measured = method.estimated_precision, method.precision.get(HEADLINE)
+    return None if estimated is None or measured is None else estimated - measured
 
 
 def _headlines(
@@ -145,8 +191,8 @@ def _write_csv(path: Path, evaluations: Sequence[SceneEvaluation]) -> None:
         for e in evaluations:
             scene = [e.scene, e.images, e.features, e.universe_size, e.truth]
             for name, m in e.methods.items():
-                curves = (m.fcm, m.precision, m.epipolar_fcm, m.epipolar_precision)
-                shares = [curve.get(HEADLINE) for curve in curves]
+                shares = [m.fcm.get(HEADLINE), m.precision.get(HEADLINE), m.estimated_precision]
+                shares += [m.epipolar_fcm.get(HEADLINE), m.epipolar_precision.get(HEADLINE)]
                 consistent = str(m.cycle_consistent).lower()
                 costs = [m.cycle_error, m.seconds, m.peak_memory_mb]
                 writer.writerow([*scene, name, consistent, m.matchings, m.judged, *shares, *costs])

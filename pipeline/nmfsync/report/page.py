@@ -27,6 +27,8 @@ class Picture:
         Content of the file.
     photograph : bool
         Show it as JPEG in the page, which is a fifth of the size.
+    alt : str
+        What those read who do not see it: the figures that it shows. By default the title.
     """
 
     file: str
@@ -34,6 +36,7 @@ class Picture:
     caption: str
     png: bytes
     photograph: bool = False
+    alt: str = ""
 
     @property
     def anchor(self) -> str:
@@ -95,6 +98,12 @@ def count(value: float) -> str:
 def percent(value: float | None) -> str:
     """Write a share with one decimal: 54.2 %."""
     return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def whole_percent(share: float) -> str:
+    """Write a share without decimals: 54 %; 100 % is all, not nearly all."""
+    rounded = round(100 * share)
+    return f"{min(rounded, 99) if share < 1 else rounded} %"
 
 
 def decimal(value: float | None) -> str:

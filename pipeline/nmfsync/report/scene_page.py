@@ -9,6 +9,12 @@ import numpy as np
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.evaluation.tracks import TrackCounts, track_counts
+from nmfsync.report.estimates import (
+    MOST_ROWS,
+    doubtful_rows,
+    doubtful_sentence,
+    scene_sentence,
+)
 from nmfsync.report.figures.cameras import cameras_figure
 from nmfsync.report.figures.curves import fcm_figure
 from nmfsync.report.figures.matrix import matrix_figure
@@ -28,13 +34,14 @@ from nmfsync.report.page import (
     percent,
     write_bytes,
 )
+from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.scenes.scene import Scene
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
 
 # Pictures that exist only with truth or cameras.
-_OPTIONAL_PICTURES = ("fcm.png", "epipolar.png", "cameras.png")
+_OPTIONAL_PICTURES = ("fcm.png", "trade-off.png", "reliability.png", "epipolar.png", "cameras.png")
 
 _FCM_CAPTION = (
     "Left: how many matches are right, relative to the number of image features. "
@@ -90,11 +97,11 @@ def write_scene_report(
 ) -> None:
     """Write `report.html` and its pictures.
 
-    The pictures are `fcm.png` (with truth), `epipolar.png` and `cameras.png`
-    (with cameras), `lengths.png`, `matrix.png`, `overlay-<a>-<b>.png` for up to
-    three pairs of images counted from 1, and `overlay-tracks.png` (if a
-    cycle-consistent result has a track). Pictures of an earlier run that no
-    longer apply are removed.
+    The pictures are `fcm.png`, `trade-off.png` and `reliability.png` (with truth),
+    `epipolar.png` and `cameras.png` (with cameras), `lengths.png`, `matrix.png`,
+    `overlay-<a>-<b>.png` for up to three pairs of images counted from 1, and
+    `overlay-tracks.png` (if a cycle-consistent result has a track). Pictures of an
+    earlier run that no longer apply are removed.
 
     Parameters
     ----------
@@ -133,7 +140,11 @@ def write_scene_report(
     page = environment().get_template("scene.html")
     html = page.render(
         evaluation=evaluation,
+        estimate=scene_sentence(evaluation),
+        headings=list(_columns(evaluation)),
         rows=_method_rows(evaluation),
+        doubtful=doubtful_sentence(evaluation.image_pairs),
+        doubtful_rows=doubtful_rows(evaluation.image_pairs, scene.names, MOST_ROWS),
         verdicts=[verdict(m, evaluation.methods, counts) for m in methods if m != "input"],
         tracks_kept=_tracks_kept(counts),
         plots=plots,
@@ -190,10 +201,12 @@ def _plots(
     counts: Mapping[str, TrackCounts],
 ) -> list[Picture]:
     """Draw the plots of a scene, in the order of the page."""
-    plots = []
+    plots, tracks = [], evaluation.tracks
     if evaluation.truth != "none":
         png = to_png(fcm_figure(evaluation))
         plots.append(Picture("fcm.png", "Correct matchings", _FCM_CAPTION, png))
+        plots += trade_off_picture([evaluation])
+        plots += reliability_picture([evaluation], list(dict.fromkeys(["input", tracks])))
     if scene.cameras:
         png = to_png(fcm_figure(evaluation, epipolar=True))
         plots.append(Picture("epipolar.png", "Epipolar distance", _EPIPOLAR_CAPTION, png))
@@ -282,21 +295,32 @@ def _depths_known(scene: Scene, features: Sequence[Features]) -> str:
 
 
 def _method_rows(evaluation: SceneEvaluation) -> list[tuple[str, bool, list[Cell]]]:
-    """Return name, cycle-consistency and seven cells of every method."""
-    methods = evaluation.methods
-    columns = [
-        [Cell(count(m.matchings)) for m in methods.values()],
-        [Cell(percent(judged_share(m))) for m in methods.values()],
-        mark_best([m.fcm.get(HEADLINE) for m in methods.values()], percent, max),
-        mark_best([m.precision.get(HEADLINE) for m in methods.values()], percent, max),
-        mark_best([m.cycle_error for m in methods.values()], decimal, min),
-        _costs({name: m.seconds for name, m in methods.items()}),
-        _costs({name: m.peak_memory_mb for name, m in methods.items()}),
-    ]
+    """Return name, cycle-consistency and the cells of every method."""
+    columns = _columns(evaluation).values()
     return [
         (style_of(name).name, method.cycle_consistent, [column[row] for column in columns])
-        for row, (name, method) in enumerate(methods.items())
+        for row, (name, method) in enumerate(evaluation.methods.items())
     ]
+
+
+def _columns(evaluation: SceneEvaluation) -> dict[str, list[Cell]]:
+    """Return the columns of the table of methods: heading -> one cell a method."""
+    methods = evaluation.methods
+    figures = list(methods.values())
+    measured = {
+        "Judged": [Cell(percent(judged_share(m))) for m in figures],
+        "FCM\n1 %": mark_best([m.fcm.get(HEADLINE) for m in figures], percent, max),
+        "Precision\n1 %": mark_best([m.precision.get(HEADLINE) for m in figures], percent, max),
+    }
+    return {
+        "Matches": [Cell(count(m.matchings)) for m in figures],
+        **(measured if evaluation.truth != "none" else {}),
+        # Not marked: the largest estimate need not be the best result.
+        "Estimated\nprecision": [Cell(percent(m.estimated_precision)) for m in figures],
+        "Cycle-\nerror": mark_best([m.cycle_error for m in figures], decimal, min),
+        "Time,\ns": _costs({name: m.seconds for name, m in methods.items()}),
+        "Memory,\nMB": _costs({name: m.peak_memory_mb for name, m in methods.items()}),
+    }
 
 
 def _costs(values: Mapping[str, float]) -> list[Cell]:

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
+from nmfsync.evaluation.confidence import Confidence, estimate_confidence, precision_by_track
 from nmfsync.evaluation.tracks import Change, compare
 from nmfsync.exchange.blocks import check_added, choose
 from nmfsync.exchange.colmap import ColmapSource, count_verified
@@ -14,7 +18,9 @@ from nmfsync.exchange.formats import NPZ, format_of, read_matches
 from nmfsync.exchange.tracks import write_source_tracks
 from nmfsync.matching.verification import check_geometry, verify
 from nmfsync.report.change_page import write_change_report
+from nmfsync.report.estimates import result_sentence
 from nmfsync.runtime.files import check_target, put, staging
+from nmfsync.synchronisation.calibration import calibrate_by_cycles
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, Function, Method
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
@@ -34,6 +40,9 @@ class SynchronisedFile:
         What the method returned; its `settings` say with which settings.
     change : Change
         What became of the matches of the input in the file.
+    confidence : Confidence
+        How likely the matches of the result are right, from their weights, or else from
+        their cycles; of no matches if there are neither.
     remarks : tuple of str
         What the figures do not say.
     """
@@ -43,6 +52,7 @@ class SynchronisedFile:
     tracks: Path | None
     result: Matches
     change: Change
+    confidence: Confidence
     remarks: tuple[str, ...]
 
 
@@ -118,12 +128,16 @@ def synchronise_file(
             written = result if kind is NPZ else choose(result, added)
             kind.write(written, folder / out.name)
         change = compare(matches, written)
-        remarks = _remarks(result, written, change, folder / out.name)
+        confidence, origin = _estimate(result, usable)
+        remarks = _remarks(result, written, change, folder / out.name, confidence, origin)
         names = (path.name, out.name)
         settings = dict(result.settings or {})
-        write_change_report(folder / report.name, names, settings, change, remarks, texts)
+        write_change_report(
+            folder / report.name, names, settings, change, result, confidence, remarks, texts
+        )
         if isinstance(result, MultiMatching):
-            write_source_tracks(folder / tracks.name, result, result.source)
+            precision = precision_by_track(confidence, result)
+            write_source_tracks(folder / tracks.name, result, result.source, precision)
         else:
             tracks.unlink(missing_ok=True)  # of another method
         for target in (tracks, report, out):
@@ -132,7 +146,7 @@ def synchronise_file(
     for text in texts:
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
     kept = tracks if isinstance(result, MultiMatching) else None
-    return SynchronisedFile(out, report, kept, result, change, tuple(remarks))
+    return SynchronisedFile(out, report, kept, result, change, confidence, tuple(remarks))
 
 
 def _verified(
@@ -146,9 +160,41 @@ def _verified(
     return verify(matches, matches.source.xy(), geometry, progress)
 
 
-def _remarks(result: Matches, written: Matches, change: Change, made: Path) -> Sequence[str]:
+def _estimate(result: Matches, known: PairwiseMatches) -> tuple[Confidence, str]:
+    """Estimate how likely matches of a result are right; say from what, "" if from nothing."""
+    if known.weighted and not known.scored:
+        return estimate_confidence(result, known), "the weights of the input"
+    if _has_cycles(known):
+        return estimate_confidence(result, calibrate_by_cycles(known)), "cycles"
+    none = np.empty(0, np.int64)
+    return Confidence(none, none, np.empty(0)), ""
+
+
+def _has_cycles(matches: PairwiseMatches) -> bool:
+    """Say whether any three images match each other: without, cycles tell nothing."""
+    pairs = [(pair.i, pair.j) for pair in matches.by_image_pair()]
+    i, j = np.reshape(pairs, (-1, 2)).T
+    k = len(matches.sizes)
+    linked = sparse.csr_array((np.ones(len(i)), (i, j)), shape=(k, k))
+    return bool((linked @ linked).multiply(linked).nnz)  # i–j–l and i–l, with i < j < l
+
+
+def _remarks(
+    result: Matches,
+    written: Matches,
+    change: Change,
+    made: Path,
+    confidence: Confidence,
+    origin: str,
+) -> Sequence[str]:
     """Say what the figures of a change do not."""
     remarks = []
+    if sentence := result_sentence(confidence, origin):
+        remarks.append(sentence)
+    elif change.pairs and not origin:
+        remarks.append(
+            "No three images match each other, so how many matches are right is not estimated."
+        )
     if left := (result.W.nnz - written.W.nnz) // 2:
         remarks.append(
             f"{left:,} more matches, which link features through others, are not in the file."

@@ -12,8 +12,10 @@ import numpy as np
 
 from nmfsync import synthetic
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError
+from nmfsync.evaluation.confidence import Confidence, estimate_confidence, precision_by_track
+from nmfsync.evaluation.curves import ratio_curve
 from nmfsync.evaluation.errors import MatchErrors, match_errors
-from nmfsync.evaluation.summary import SceneEvaluation, evaluate
+from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image_pairs
 from nmfsync.exchange.tracks import write_tracks
 from nmfsync.features.extract import extract_all
 from nmfsync.matching.match import match
@@ -29,7 +31,7 @@ from nmfsync.runtime.cache import code_behind, code_of, key_of, versions
 from nmfsync.runtime.files import atomic_write, sha256_of
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.scene import Scene
-from nmfsync.synchronisation.methods import METHODS, resolve_universe_size
+from nmfsync.synchronisation.methods import METHODS, MIN_PROBABILITY, resolve_universe_size
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.features import Features
@@ -89,13 +91,16 @@ def run_scene(
     scene = with_truth(scene, features, matches, stages)
     depth_quality = measure_depth_quality(scene, features, stages)
     arguments = (settings.universe_size, settings.theta, settings.seed)
-    used = {name: METHODS[name].settings(matches, *arguments) for name in settings.methods}
+    options = {name: _options(name, settings) for name in settings.methods}
+    used = {name: METHODS[name].settings(matches, *arguments, own) for name, own in options.items()}
     results: dict[str, Matches] = {"input": matches}
     too_large = []
     for method in settings.methods:
         step(method)
         try:
-            results[method] = _synchronise(matches, method, arguments, used[method], stages)
+            results[method] = _synchronise(
+                matches, method, arguments, options[method], used[method], stages
+            )
         except TooLargeError as error:
             too_large.append(f"{method} left out: {error}")
     if len(results) == 1:
@@ -105,6 +110,10 @@ def run_scene(
         method: match_errors(result, features, scene.truth, stages.bars)
         for method, result in results.items()
     }
+    confidences = {
+        method: estimate_confidence(result, matches) for method, result in results.items()
+    }
+    tracks = next((m for m, r in results.items() if isinstance(r, MultiMatching)), "input")
     evaluation = SceneEvaluation(
         scene=scene.name,
         images=len(scene.paths),
@@ -122,15 +131,27 @@ def run_scene(
                 stages.records[_stage_of(method)].peak_memory_mb,
                 scene.cameras,
                 errors[method],
+                confidences[method],
                 progress=stages.bars,
             )
             for method, result in results.items()
         },
         warnings=stages.warnings() + too_large,
+        tracks=tracks,
+        ratio_curve=_ratio_curve(matches, errors["input"], scene),
+        image_pairs=evaluate_image_pairs(results[tracks], confidences[tracks], errors[tracks]),
         depth_quality=depth_quality,
     )
-    _write(folder, scene, features, results, errors, evaluation)
+    _write(folder, scene, features, results, errors, confidences, evaluation)
     return evaluation
+
+
+def _ratio_curve(
+    matches: PairwiseMatches, errors: MatchErrors, scene: Scene
+) -> dict[str, list[float | None]]:
+    if scene.truth is None or matches.ratios is None:
+        return {}
+    return ratio_curve(errors, matches.ratios, matches.sizes)
 
 
 def _extract(scene: Scene, settings: Settings, stages: Stages) -> list[Features]:
@@ -199,6 +220,7 @@ def _synchronise(
     matches: PairwiseMatches,
     method: str,
     arguments: tuple[int | str, float | None, int],
+    options: dict[str, Any],
     used: dict[str, Any],
     stages: Stages,
 ) -> Matches:
@@ -206,11 +228,17 @@ def _synchronise(
         _stage_of(method),
         f"methods/{method}.npz",
         key_of(stages.keys[_stage_of("input")], used, code_behind(METHODS[method].function)),
-        lambda: synchronise(matches, method, *arguments, progress=stages.bars),
+        lambda: synchronise(matches, method, *arguments, progress=stages.bars, **options),
         lambda result: result.arrays(),
         matches_from_arrays,
         lambda: _compile_method(method),
     )
+
+
+def _options(method: str, settings: Settings) -> dict[str, Any]:
+    if METHODS[method].uses_weights or not settings.min_probability:
+        return {}
+    return {MIN_PROBABILITY: settings.min_probability}
 
 
 def _stage_of(method: str) -> str:
@@ -229,7 +257,7 @@ def _compile_matching() -> None:
 def _compile_method(name: str) -> None:
     """Compile a method's kernels, so that this does not count as its time."""
     if METHODS[name].compiles:
-        W, _, sizes = synthetic.generate(k=3, d=4, rho=1.0, sigma=0.5)
+        W, _, sizes = synthetic.generate(k=6, d=4, rho=1.0, sigma=0.5)
         synchronise(PairwiseMatches(W, sizes), name, universe_size=4)
 
 
@@ -249,15 +277,17 @@ def _write(
     features: Sequence[Features],
     results: dict[str, Matches],
     errors: dict[str, MatchErrors],
+    confidences: dict[str, Confidence],
     evaluation: SceneEvaluation,
 ) -> None:
     """Write everything a scene's folder shows."""
     with atomic_write(folder / "evaluation.json") as temporary:
         temporary.write_text(json.dumps(evaluation.to_dict(), indent=1), encoding="utf-8")
-    consistent = [r for r in results.values() if isinstance(r, MultiMatching)]
-    if consistent:
+    tracks = results[evaluation.tracks]
+    if isinstance(tracks, MultiMatching):
+        precision = precision_by_track(confidences[evaluation.tracks], tracks)
         xy = [f.xy for f in features]
-        write_tracks(folder / "tracks.csv", consistent[0], scene.names, xy)
+        write_tracks(folder / "tracks.csv", tracks, scene.names, xy, precision)
     else:
         (folder / "tracks.csv").unlink(missing_ok=True)  # of a run with other methods
     write_scene_report(folder, scene, features, results, errors, evaluation)

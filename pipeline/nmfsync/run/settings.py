@@ -38,6 +38,9 @@ class Settings:
         How sure matches must be, see `synchronise`. None takes the default of
         each method.
     seed : int
+    min_probability : float
+        Methods for 0/1 matrices get only matches that are right with at least this
+        probability.
 
     Raises
     ------
@@ -56,6 +59,7 @@ class Settings:
     universe_size: int | str = "auto"
     theta: float | None = None
     seed: int = 0
+    min_probability: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.methods:
@@ -67,6 +71,10 @@ class Settings:
         if self.geometry is not None:
             check_geometry(self.geometry)
         check_arguments(self.universe_size, self.theta, self.seed)
+        if not 0 <= self.min_probability <= 1:
+            raise NmfsyncError(
+                f"min probability must be between 0 and 1, got {self.min_probability}"
+            )
 
     @property
     def steps(self) -> tuple[str, ...]:

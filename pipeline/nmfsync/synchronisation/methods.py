@@ -45,7 +45,8 @@ class Method:
         Whether every result is cycle-consistent; None if only the result tells.
     uses_weights : bool
         False for a method that is defined for 0/1 matrices: it gets every match
-        with the weight 1.
+        with the weight 1. With its option "min_probability" it gets only matches of
+        at least this weight.
     theta : float
         Default threshold, of a method that takes one.
     options : dict
@@ -152,19 +153,35 @@ class Method:
             )
         options = {name: value for name, value in settings.items() if name not in _NO_OPTIONS}
         arguments = [settings[name] for name in self.arguments]
-        used = matches if self.uses_weights else matches.unweighted()
+        used = _used(matches, self.uses_weights, settings.get(MIN_PROBABILITY, 0.0))
         return self.load()(used, *arguments, **options)
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         if not options:
             return
         known = set(inspect.signature(self.load()).parameters) - {"matches", *self.arguments}
+        known |= set() if self.uses_weights else {MIN_PROBABILITY}
         for name in options:
             if name not in known:
                 raise NmfsyncError(f"{self.name} has no option {name!r}")
 
 
-_NO_OPTIONS = {"method", "weights", *ARGUMENTS}
+# Option of every method for 0/1 matrices: less sure matches are left out.
+MIN_PROBABILITY = "min_probability"
+
+_NO_OPTIONS = {"method", "weights", MIN_PROBABILITY, *ARGUMENTS}
+
+
+def _used(matches: PairwiseMatches, weights: bool, least: float) -> PairwiseMatches:
+    """Return the matches that a method gets; `weights` says whether it uses weights."""
+    if matches.scored and (weights or least > 0):
+        # Imported here, so that the names of the methods are known without any kernel.
+        from nmfsync.synchronisation.calibration import calibrate_scores
+
+        matches = calibrate_scores(matches)
+    if weights and matches.weighted:
+        return matches
+    return matches.at_least(least).unweighted()
 
 
 class Methods(UserDict[str, Method]):

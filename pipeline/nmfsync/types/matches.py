@@ -158,9 +158,9 @@ class PairwiseMatches(_MatchesOfImages):
     Parameters
     ----------
     W : sparse or dense array, shape (m, m)
-        Block (i, j) holds the matches between image i and image j: 1, or a
-        weight in (0, 1]. Symmetric; at most one match of a feature in every
-        other image. The diagonal may be left out: it is set to 1.
+        Block (i, j) holds the matches between image i and image j: 1, or the
+        probability, in (0, 1], that the match is right. Symmetric; at most one
+        match of a feature in every other image. The diagonal may be left out: it is set to 1.
     sizes : sequence of int, shape (k,)
         Number of features of every image; they add up to m.
 
@@ -170,6 +170,13 @@ class PairwiseMatches(_MatchesOfImages):
         Unit diagonal, symmetric, indices sorted.
     descriptors : tuple of (n, 128) uint8 arrays, length k, or None
         Those of the features, if `match` made these matches. `save` does not keep them.
+    scored : bool
+        Whether the weights are scores of a matcher, which rise with the probability
+        that a match is right: `synchronise` calibrates them. Other weights are
+        probabilities.
+    ratios : (n,) float32 array or None
+        The distance ratio of every match p < q, in order of p, then q, if `match`
+        made these matches.
 
     Raises
     ------
@@ -179,6 +186,8 @@ class PairwiseMatches(_MatchesOfImages):
 
     cycle_consistent: ClassVar[bool] = False
     descriptors: tuple[NDArray[np.uint8], ...] | None = None
+    scored: bool = False
+    ratios: NDArray[np.float32] | None = None
 
     def __init__(self, W: Any, sizes: Sequence[int] | ArrayLike) -> None:
         self.sizes = _check_sizes(sizes)
@@ -231,13 +240,25 @@ class PairwiseMatches(_MatchesOfImages):
 
     @property
     def weighted(self) -> bool:
-        """Whether any match has another weight than 1."""
-        return bool((self.W.data != 1).any())
+        """Whether the weights tell matches apart: two of them differ.
+
+        Matches that all have the same weight are as good as 0/1 matches.
+        """
+        weights = sparse.triu(self.W, k=1).data
+        return len(weights) > 0 and bool(weights.min() < weights.max())
 
     def unweighted(self) -> "PairwiseMatches":
         """Return the same matches, each with the weight 1."""
         W = self.W.copy()
         W.data[:] = 1.0
+        return self.with_matrix(W)
+
+    def at_least(self, probability: float) -> "PairwiseMatches":
+        """Return the matches whose weight is not smaller."""
+        if probability <= 0:
+            return self
+        W = self.W.copy()
+        W.data[W.data < probability] = 0
         return self.with_matrix(W)
 
     def with_matrix(self, W: Any) -> "PairwiseMatches":
@@ -249,13 +270,16 @@ class PairwiseMatches(_MatchesOfImages):
         self.source, self.input_matches = matches.source, matches.input_matches
         self.settings = matches.settings
         if isinstance(matches, PairwiseMatches):
-            self.descriptors = matches.descriptors
+            self.descriptors, self.scored = matches.descriptors, matches.scored
+            self.ratios = _ratios_of(self, matches)
         return self
 
     def arrays(self) -> dict[str, Any]:
         """W and sizes as plain arrays, from which `from_arrays` makes the same again."""
         W = self.W
-        return {"data": W.data, "indices": W.indices, "indptr": W.indptr, "sizes": self.sizes}
+        arrays = {"data": W.data, "indices": W.indices, "indptr": W.indptr, "sizes": self.sizes}
+        arrays |= {"scored": np.array(True)} if self.scored else {}
+        return arrays | ({} if self.ratios is None else {"ratios": self.ratios})
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> "PairwiseMatches":
@@ -267,7 +291,10 @@ class PairwiseMatches(_MatchesOfImages):
             W.check_format()
         except (TypeError, ValueError) as error:
             raise NmfsyncError(f"data, indices and indptr are not a CSR matrix ({error})") from None
-        return cls(W, arrays["sizes"])
+        matches = cls(W, arrays["sizes"])
+        matches.scored = bool(arrays.get("scored", False))
+        matches.ratios = _check_ratios(arrays["ratios"], matches) if "ratios" in arrays else None
+        return matches
 
     @classmethod
     def load(cls, path: Path | str) -> "PairwiseMatches":
@@ -406,6 +433,29 @@ def matches_from_arrays(arrays: Mapping[str, Any]) -> Matches:
     if "universe" in arrays:
         return MultiMatching(arrays["universe"], arrays["sizes"])
     return PairwiseMatches.from_arrays(arrays)
+
+
+def _upper_entries(W: sparse.csr_array) -> IntArray:
+    """P · m + q of every entry p < q of W, ascending."""
+    upper = sparse.triu(W, k=1, format="csr")
+    p = np.repeat(np.arange(W.shape[0]), np.diff(upper.indptr))
+    return np.asarray(p * W.shape[0] + upper.indices)
+
+
+def _ratios_of(matches: PairwiseMatches, origin: PairwiseMatches) -> NDArray[np.float32] | None:
+    """Ratios that other matches of the same features know, if they know all of these."""
+    if origin.ratios is None:
+        return None
+    known, wanted = _upper_entries(origin.W), _upper_entries(matches.W)
+    return origin.ratios[np.isin(known, wanted)] if np.isin(wanted, known).all() else None
+
+
+def _check_ratios(ratios: Any, matches: PairwiseMatches) -> NDArray[np.float32]:
+    ratios = np.asarray(ratios)
+    count = (matches.W.nnz - matches.W.shape[0]) // 2
+    if ratios.shape != (count,) or ratios.dtype.kind != "f" or not np.isfinite(ratios).all():
+        raise NmfsyncError(f"ratios must be {count} numbers, one for each match")
+    return np.asarray(ratios, dtype=np.float32)
 
 
 def _symmetric_matrix(p: IntArray, q: IntArray, weights: FloatArray, m: int) -> sparse.csr_array:

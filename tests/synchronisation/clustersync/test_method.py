@@ -21,12 +21,13 @@ from nmfsync import (
 from nmfsync.runtime.threads import BLOCK
 
 # By its full name: `clustersync` of the package is the function.
-learning = import_module("nmfsync.synchronisation.clustersync.method")
+method = import_module("nmfsync.synchronisation.clustersync.method")
+learning = import_module("nmfsync.synchronisation.clustersync.unweighted")
 
 
 def clustersync(matches, theta=0.4, **options):
     """With the default θ."""
-    return learning.clustersync(matches, theta, **options)
+    return method.clustersync(matches, theta, **options)
 
 
 # Mean gt-errors of pylibmgm 1.1.3 over 20 instances of the cases: the best published.

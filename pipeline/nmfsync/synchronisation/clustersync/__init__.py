@@ -1,11 +1,12 @@
 """ClusterSync: correlation clustering with prices learnt from the matches.
 
-`method` puts together what the other files hold:
+`method` states the objective, and puts together what the other files hold:
 
 - `graph`: the matches as a graph; `start`: a first clustering;
 - `search`: the score and the local search, by the moves in `reassign` (with
   `assignment` and `heap`) and `exchange` (with `division`), on the clusters in
   `members`;
+- `probabilities` and `unweighted`: the way for matches with probabilities and without;
 - `prices`: what the score rewards and charges, learnt from what `counts` counts.
 
 Throughout, p and q are features, i and j images, a, b and c clusters, and s and

@@ -151,7 +151,8 @@ def _is_promising(a, b, t, graph, clusters, buffers):
     enough = buffers.number[t] >= LEAST_MATCHES and buffers.shared[t] >= LEAST_REWARD * smaller
     if a == b:
         return enough and smaller >= LEAST_MEMBERS
-    return enough or (smaller > 1 and not _share_image(a, b, graph, clusters))
+    may_merge = smaller > 1 and buffers.shared[t] > 0
+    return enough or (may_merge and not _share_image(a, b, graph, clusters))
 
 
 @compiled

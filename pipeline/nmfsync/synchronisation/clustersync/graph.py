@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nmfsync.runtime.compiled import compiled
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 
 
 class MatchGraph(NamedTuple):
@@ -64,6 +64,13 @@ def build_graph(W: sparse.csr_array, sizes: IntArray) -> MatchGraph:
         np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
     )
+
+
+def matches_where(graph: MatchGraph, kept: BoolArray) -> MatchGraph:
+    """Keep some entries (n,) of a graph; of a match, both or none."""
+    counts = np.bincount(graph.feature[kept], minlength=len(graph.image))
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return graph._replace(first=first, other=graph.other[kept], weight=graph.weight[kept])
 
 
 def count_matches(graph: MatchGraph) -> IntArray:

@@ -1,29 +1,10 @@
-"""ClusterSync: synchronisation by correlation clustering with prices learnt from the matches."""
+"""ClusterSync: synchronisation by correlation clustering, with prices learnt from the matches."""
 
-import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import numpy as np
-
-from nmfsync.errors import NmfsyncWarning
 from nmfsync.runtime.progress import phase
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph, keep_uncontradicted
-from nmfsync.synchronisation.clustersync.prices import Prices, first_prices, learn, log_likelihood
-from nmfsync.synchronisation.clustersync.search import search
-from nmfsync.synchronisation.clustersync.start import grow, support
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.synchronisation.clustersync.graph import build_graph
+from nmfsync.synchronisation.clustersync.probabilities import cluster_by_probability
+from nmfsync.synchronisation.clustersync.unweighted import cluster_unweighted
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
-
-ROUNDS_TO_LEARN = 2  # of the search before: what is learnt hardly depends on the rest
-
-# Factor on the prices of missing matches while they are learnt: that of the default θ. With 1, the
-# tracks of House fall apart, which has 111 images.
-STRENGTH_TO_LEARN = 0.4 / 0.6
-
-LEAST_REST = 1e-3  # of 1 − θ in θ / (1 − θ): a missing match then outweighs hundreds of matches
-
-FEW_IMAGES = 5  # or less: there are few cycles, and what contradicts them is as often right
 
 
 def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> MultiMatching:
@@ -31,37 +12,54 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
 
     Maximises the score ::
 
-          Σ  w_pq r_ij                       over matched pairs p, q in one cluster
-        − θ / (1 − θ) · Σ  f_ij c_h(p,q)     over the other pairs p, q in one cluster
-        − Σ  π_n                             over clusters, n their number of features
+        Σ e_pq  over matched pairs p, q in one cluster
+        − Σ c_pq  over the other pairs p, q in one cluster
+        − Σ π_n  over clusters, n their number of features
 
     over all partitions of the features into clusters with at most one feature of
     an image in a cluster. So every cluster is a track, and the result is
-    cycle-consistent. Feature p is in image i and feature q in image j, and
+    cycle-consistent. e_pq is the evidence of a match, c_pq ≥ 0 the price of a
+    missing one, and π_n the price of a cluster. All are logarithms of ratios of
+    probabilities, for features of one point and of different points; they are
+    estimated from a clustering, and then used for the next one. Feature p is in
+    image i and feature q in image j.
 
-    - w_pq is the weight of the match in W, relative to the mean;
+    *If the weights of W are probabilities P that matches are right*, ::
+
+        e_pq = log(P / (1 − P)) − log(θ / (1 − θ)) + max(0, log(a / b) − 1.5)
+        c_pq = −0.1 log(1 − a_ij),  π_n = 0
+
+    where a_ij is the share of the pairs of features of images i and j in one
+    cluster that are matched. So on photographs a match speaks for a track if P > θ,
+    and against it if P < θ. There, log(a / b) is about 1, because wrong matches
+    confirm each other; where they do not, matches that agree are worth more.
+
+    *If all weights are equal*, ::
+
+        e_pq = r_ij,  c_pq = θ / (1 − θ) f_ij c_h,  π_n as below
+
     - r_ij > 0 is the reward of a match between images i and j;
     - c_h ≥ 0 is the price of a missing match, where h = 0, 1 or 2 of p and q
       have another match in the image of the other;
     - f_ij ≥ 0 is a factor on it: how much a missing match between images i and j
       means; 0 if no features of the two are matched;
-    - π_n is the price of a cluster of n features, low if such tracks are frequent;
-    - θ is the only parameter: it weighs missing matches against matches.
+    - π_n is low if tracks of n features are frequent.
 
-    Rewards and prices are logarithms of ratios of probabilities, for features of
-    one point and of different points. They are estimated from a clustering, and
-    then used for the next one.
+    In both cases θ is the only parameter: how sure a track must be.
 
     Parameters
     ----------
     matches : PairwiseMatches
     theta : float
-        θ in [0, 1]. Larger values give fewer, surer matches. With ½, missing
-        matches count as much as the estimates say. With 0 they count nothing, and
-        tracks are as long as images and the prices of clusters allow. With 1, only
-        features that are all matched with each other stay together.
+        θ in [0, 1]: how sure a track must be. Larger values give fewer, surer
+        matches. With probabilities, θ is that of a match that counts nothing (on
+        photographs). With
+        equal weights and θ = ½, missing matches count as much as the estimates say;
+        with 0 they count nothing, and tracks are as long as images and the prices of
+        clusters allow; with 1, only features that are all matched with each other
+        stay together.
     updates : int
-        How often rewards and prices are estimated anew.
+        How often what is learnt is estimated anew.
 
     Returns
     -------
@@ -76,7 +74,10 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
 
     Notes
     -----
-    *Estimates.* Let a be the probability that two features of one point are
+    *Probabilities.* The first clustering has c_pq = 0.25. Pairs of images that were
+    never matched charge nothing.
+
+    *Estimates with equal weights.* Let a be the probability that two features of one point are
     matched, and b that two features of different points are, if another match
     connects the two points already. They are estimated by how often matches
     confirm each other. There are M_cd matches among the N_cd pairs of features of
@@ -113,7 +114,8 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
     other match connected its features before. The bounds that keep these numbers
     finite are in `prices.py`.
 
-    *Algorithm.* The problem is NP-hard; the result is a local optimum.
+    *Algorithm.* The problem is NP-hard; the result is a local optimum. With equal
+    weights:
 
     1. Grow clusters along the matches, in order of the share of other matches of
        the two features that agree with a match.
@@ -161,6 +163,16 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
 
     Examples
     --------
+    Three images see the same two points. The matches between the first two are
+    wrong, and less probable.
+
+    >>> right, wrong = [(0, 4), (1, 5), (2, 4), (3, 5)], [(0, 3), (1, 2)]
+    >>> p, q = zip(*right, *wrong)
+    >>> weights = [0.9] * len(right) + [0.3] * len(wrong)
+    >>> matches = PairwiseMatches.from_entries(p, q, [2, 2, 2], weights)
+    >>> clustersync(matches, theta=0.4).universe.tolist()
+    [0, 1, 0, 1, 0, 1]
+
     Six images see the same two points, which the first two take for each other.
 
     >>> right = {(p, q) for q in range(12) for p in range(q % 2, q, 2)}
@@ -169,65 +181,7 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
     >>> clustersync(matches, theta=0.4).universe.tolist()
     [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
     """
-    strength = theta / max(1 - theta, LEAST_REST)
+    cluster = cluster_by_probability if matches.weighted else cluster_unweighted
     with phase(None, "Clustering", "round") as bar:
-        graph = build_graph(matches.W, matches.sizes)
-        graph = graph._replace(weight=graph.weight * (len(graph.weight) / graph.weight.sum()))
-        grown = grow(graph, support(graph))
-        firsts = [first_prices(graph, mixed) for mixed in (True, False)]
-        starts = [_learn(graph, grown, first, updates, bar.update) for first in firsts]
-        best = max(starts, key=lambda start: start.log_likelihood)
-        rewarded = graph._replace(weight=graph.weight * best.rewards)
-        prices = best.prices._replace(missing=strength * best.prices.missing)
-        label = search(rewarded, prices, best.label, done=bar.update)
-        label = keep_uncontradicted(graph, label)
-    _warn_of_doubts(graph, label)
+        label = cluster(build_graph(matches.W, matches.sizes), theta, updates, bar.update)
     return MultiMatching(label, matches.sizes)
-
-
-class _Start(NamedTuple):
-    """A clustering, what is learnt from it, and how probable it is."""
-
-    label: IntArray
-    rewards: FloatArray
-    prices: Prices
-    log_likelihood: float
-
-
-def _learn(
-    graph: MatchGraph,
-    label: IntArray,
-    prices: Prices,
-    updates: int,
-    done: Callable[[], Any],
-) -> _Start:
-    """Search with these prices, and learn others from the result; `updates` times at most."""
-    rewards, learnt_from = np.ones(len(graph.weight)), None
-    for _ in range(updates):
-        rewarded = graph._replace(weight=graph.weight * rewards)
-        charged = prices._replace(missing=STRENGTH_TO_LEARN * prices.missing)
-        label = search(rewarded, charged, label, ROUNDS_TO_LEARN, done)
-        if learnt_from is not None and np.array_equal(label, learnt_from):
-            break
-        rewards, prices = learn(graph, label)
-        learnt_from = label
-    return _Start(label, rewards, prices, log_likelihood(graph, label))
-
-
-def _warn_of_doubts(graph: MatchGraph, label: IntArray) -> None:
-    """Say so if the result is likely no better than the matches are, which have no weights."""
-    k, m = len(graph.offset) - 1, len(label)
-    size = np.bincount(label)
-    kept = label[graph.feature] == label[graph.other]
-    same = kept.all() and kept.sum() == (size * (size - 1)).sum()
-    if same or np.ptp(graph.weight) > 0:
-        return
-    if k <= FEW_IMAGES:
-        reason = f"{k} images are too few to tell which of contradicting matches are right"
-    elif log_likelihood(graph, label) < log_likelihood(graph, np.arange(m)):
-        reason = "the matches contradict each other nearly as much as random ones"
-    else:
-        return
-    warnings.warn(
-        f"the result is likely no better than the input: {reason}", NmfsyncWarning, stacklevel=3
-    )

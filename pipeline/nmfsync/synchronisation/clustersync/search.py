@@ -22,6 +22,8 @@ from nmfsync.synchronisation.clustersync.prices import Prices
 from nmfsync.synchronisation.clustersync.reassign import reassign_images
 from nmfsync.types.arrays import IntArray
 
+ROUNDS_TO_LEARN = 2  # of a search that others follow: what is learnt hardly depends on the rest
+
 ROUNDS = 30  # of both moves at most: the last ones concern a handful of clusters
 
 

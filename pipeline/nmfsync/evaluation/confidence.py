@@ -1,0 +1,221 @@
+"""How right matches are likely to be, estimated without ground truth."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from nmfsync.evaluation.errors import MatchErrors
+from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.threads import map_blocks
+from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
+
+# No match of the input counts as surer: its probability is an estimate, too.
+SUREST = 0.98
+
+# Of what reaches pairs that no two matches in a row link: a track of n images has no chain longer
+# than 2ⁿ.
+ROUNDS = 6
+
+RIGHT = 0.01  # largest error of a right match, as a share of the larger dimension of the image
+
+CLASSES = 10
+
+BLOCK = 2**10  # features a thread takes at a time
+
+
+class Confidence(NamedTuple):
+    """The matches of a result, each once, and how likely each is right.
+
+    Attributes
+    ----------
+    p, q : (n,) int64 arrays
+        The matched features, numbered through all images, p < q; in order of p, then q.
+    probability : (n,) float64 array
+    """
+
+    p: IntArray
+    q: IntArray
+    probability: FloatArray
+
+    @property
+    def precision(self) -> float | None:
+        """The estimated precision: the mean of the probabilities; None without matches."""
+        return float(self.probability.mean()) if len(self.probability) else None
+
+
+def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
+    """Estimate how likely the matches of a result are right.
+
+    A match p–q of the result is right if the input's own match is, or if those in
+    a row over a third feature r are. As if these were independent, ::
+
+        P(p–q) = 1 − (1 − w_pq) Π_r (1 − w_pr w_rq)
+
+    over the features r that the result matches with both; w is 0 where the input
+    has no match. Where this is 0, it is the largest P(p–r) P(r–q).
+
+    Parameters
+    ----------
+    result : PairwiseMatches or MultiMatching
+    known : PairwiseMatches
+        The input of the method. Its weights are the probabilities that matches
+        are right (`match` with `weighted`, or `calibrate_by_cycles`).
+
+    Returns
+    -------
+    Confidence
+
+    Notes
+    -----
+    This is an estimate, and too large where wrong matches confirm each other, as
+    where repeated structures are matched in the same wrong way in many images.
+    """
+    R = _ordered(result.W)
+    known_weights = sparse.csr_array(known.W)
+    known_weights.setdiag(0)
+    inside = sparse.csr_array(known_weights.multiply(R.astype(bool)))
+    inside.eliminate_zeros()
+    inside.sort_indices()
+    inside.data = np.minimum(inside.data, SUREST)
+    value = np.zeros(R.nnz)
+    arrays = (R.indptr, R.indices, inside.indptr, inside.indices, inside.data, value)
+    map_blocks(lambda rows: _combine(rows.start, rows.stop, *arrays), R.shape[0], BLOCK)
+    _extend_chains(R, value)
+    p = np.repeat(np.arange(R.shape[0]), np.diff(R.indptr))
+    once = p < R.indices
+    return Confidence(p[once], R.indices[once].astype(np.int64), value[once])
+
+
+def precision_by_image_pair(
+    confidence: Confidence, image_of: IntArray
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the estimated precision of every pair of images with matches.
+
+    Parameters
+    ----------
+    confidence : Confidence
+    image_of : (m,) ints
+        The image of every feature.
+
+    Returns
+    -------
+    pairs : (n, 2) int64 array
+        Images i < j, in order.
+    matches : (n,) int64 array
+        The number of matches.
+    precision : (n,) float64 array
+    """
+    images = np.column_stack([image_of[confidence.p], image_of[confidence.q]])
+    pairs, place = np.unique(images.reshape(-1, 2), axis=0, return_inverse=True)
+    count = np.bincount(place.ravel(), minlength=len(pairs))
+    total = np.bincount(place.ravel(), confidence.probability, len(pairs))
+    return pairs, count, total / np.maximum(count, 1)
+
+
+def precision_by_track(confidence: Confidence, result: MultiMatching) -> FloatArray:
+    """Return the estimated precision of every universe feature (d,): NaN without matches."""
+    track = result.universe[confidence.p]
+    d = result.universe_size
+    count = np.bincount(track, minlength=d)
+    total = np.bincount(track, confidence.probability, d)
+    return np.asarray(np.divide(total, count, out=np.full(d, np.nan), where=count > 0))
+
+
+def reliability(confidence: Confidence, errors: MatchErrors) -> dict[str, list[float]]:
+    """Compare probabilities with the truth, in ten classes of equal width.
+
+    Parameters
+    ----------
+    confidence : Confidence
+    errors : MatchErrors
+        Of the same matches. A match is right if its error is at most 1 % of the image; as for the
+        precision, each direction that can be judged counts.
+
+    Returns
+    -------
+    dict of str to list
+        For every class with judged matches, in order: `probability`, their mean,
+        `right`, their share of right ones, and `judged`, their number.
+    """
+    backwards = np.lexsort((errors.p, errors.q))  # the place of (q, p) for every (p, q)
+    once = errors.p < errors.q
+    error = np.concatenate([errors.error[once], errors.error[backwards][once]])
+    judged = np.isfinite(error)
+    right = (error[judged] <= RIGHT).astype(np.float64)
+    probability = np.tile(confidence.probability, 2)[judged]
+    level = np.minimum((probability * CLASSES).astype(np.int64), CLASSES - 1)
+    count = np.bincount(level, minlength=CLASSES)
+    kept = count > 0
+    return {
+        "probability": (np.bincount(level, probability, CLASSES)[kept] / count[kept]).tolist(),
+        "right": (np.bincount(level, right, CLASSES)[kept] / count[kept]).tolist(),
+        "judged": count[kept].tolist(),
+    }
+
+
+def _ordered(W: sparse.csr_array) -> sparse.csr_array:
+    """W without its diagonal, indices sorted."""
+    R = sparse.csr_array(W, copy=True)
+    R.setdiag(0)
+    R.eliminate_zeros()
+    R.sort_indices()
+    return R
+
+
+def _extend_chains(R: sparse.csr_array, value: FloatArray) -> None:
+    """Fill in the probability of entries that are 0, over longer and longer chains."""
+    for _ in range(ROUNDS):
+        arrays = (R.indptr, R.indices, value.copy(), value)
+        map_blocks(partial(_extend_block, arrays), R.shape[0], BLOCK)
+        if np.array_equal(arrays[2], value):
+            break
+
+
+def _extend_block(arrays: tuple[IntArray, IntArray, FloatArray, FloatArray], rows: slice) -> None:
+    _extend(rows.start, rows.stop, *arrays)
+
+
+@compiled
+def _combine(start, stop, first, other, known_first, known_other, known, value):
+    """Fill in the probability by direct matches and those over a third feature."""
+    for p in range(start, stop):
+        for entry in range(first[p], first[p + 1]):
+            q = other[entry]
+            wrong = 1.0
+            e, f = known_first[p], known_first[q]
+            while e < known_first[p + 1] and known_other[e] < q:
+                e += 1
+            if e < known_first[p + 1] and known_other[e] == q:
+                wrong = 1.0 - known[e]
+            e = known_first[p]
+            while e < known_first[p + 1] and f < known_first[q + 1]:
+                if known_other[e] == known_other[f]:
+                    wrong *= 1.0 - known[e] * known[f]
+                    e, f = e + 1, f + 1
+                elif known_other[e] < known_other[f]:
+                    e += 1
+                else:
+                    f += 1
+            value[entry] = 1.0 - wrong
+
+
+@compiled
+def _extend(start, stop, first, other, before, value):
+    """Fill in the largest product over a third feature where the probability is 0."""
+    for p in range(start, stop):
+        for entry in range(first[p], first[p + 1]):
+            if before[entry] > 0:
+                continue
+            q = other[entry]
+            e, f = first[p], first[q]
+            while e < first[p + 1] and f < first[q + 1]:
+                if other[e] == other[f]:
+                    value[entry] = max(value[entry], before[e] * before[f])
+                    e, f = e + 1, f + 1
+                elif other[e] < other[f]:
+                    e += 1
+                else:
+                    f += 1

@@ -1,0 +1,110 @@
+"""The figure that compares the probabilities of matches with the truth."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from nmfsync.evaluation.confidence import CLASSES
+from nmfsync.evaluation.summary import SceneEvaluation
+from nmfsync.report.figures.style import FAINT, GRID, INK, name_axes, style_of, unbox
+from nmfsync.types.arrays import FloatArray
+
+FEW = 10  # matches of a class that say little: its point is hollow, and no line leads to it
+
+Reliability = Mapping[str, Sequence[float]]  # as `MethodEvaluation.reliability`
+
+
+def reliability_figure(evaluations: Sequence[SceneEvaluation], methods: Sequence[str]) -> Figure:
+    """Draw the share of right matches over their probability, for two methods or one.
+
+    Parameters
+    ----------
+    evaluations : sequence of SceneEvaluation
+        The matches of all are taken together; with more than one scene, thin
+        lines show each.
+    methods : sequence of str
+        The methods that get a plot; each known in at least one scene.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure = Figure(figsize=(11, 6.1), dpi=150)
+    grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=[4, 1], squeeze=False)
+    for (upper, lower), method in zip(grid.T, methods, strict=False):
+        _draw_method(upper, lower, method, reliability_of(evaluations, method))
+    grid[0, 0].set_ylabel("right matches", color=INK, fontsize=10)
+    grid[1, 0].set_ylabel("share of\nthe matches", color=INK, fontsize=10)
+    for axes in grid[:, len(methods) :].ravel():
+        axes.set_axis_off()
+    figure.subplots_adjust(left=0.08, right=0.985, top=0.94, bottom=0.09, wspace=0.07, hspace=0.1)
+    return figure
+
+
+def reliability_of(evaluations: Sequence[SceneEvaluation], method: str) -> list[Reliability]:
+    """Return the reliability of a method in every scene where it is known."""
+    methods = [e.methods[method] for e in evaluations if method in e.methods]
+    return [m.reliability for m in methods if m.reliability.get("judged")]
+
+
+def pooled(scenes: Sequence[Reliability]) -> Reliability:
+    """Take the matches of several scenes together, class by class.
+
+    Parameters
+    ----------
+    scenes : sequence of dict
+        As `MethodEvaluation.reliability`.
+
+    Returns
+    -------
+    dict
+        In the same form.
+    """
+    probability, right, judged = (
+        np.concatenate([np.asarray(scene[key], dtype=np.float64) for scene in scenes])
+        for key in ("probability", "right", "judged")
+    )
+    level = np.minimum((probability * CLASSES).astype(np.int64), CLASSES - 1)
+    count = np.bincount(level, judged, CLASSES)
+    kept = count > 0
+
+    means = [
+        (np.bincount(level, values * judged, CLASSES)[kept] / count[kept]).tolist()
+        for values in (probability, right)
+    ]
+    return {"probability": means[0], "right": means[1], "judged": count[kept].tolist()}
+
+
+def _draw_method(upper: Axes, lower: Axes, method: str, scenes: Sequence[Reliability]) -> None:
+    style = style_of(method)
+    upper.plot([0, 100], [0, 100], color=FAINT, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1)
+    if len(scenes) > 1:
+        for scene in scenes:
+            x, y, judged = _values(scene)
+            thin: dict[str, Any] = {"color": style.colour, "linewidth": 0.7, "alpha": 0.45}
+            upper.plot(x[judged >= FEW], y[judged >= FEW], **thin, zorder=2)
+    x, y, judged = _values(pooled(scenes))
+    many, few = judged >= FEW, judged < FEW
+    point: dict[str, Any] = {"color": style.colour, "marker": style.marker or "o", "markersize": 7}
+    upper.plot(x[many], y[many], **point, markeredgecolor="white", linewidth=2.0, zorder=4)
+    upper.plot(x[few], y[few], **point, markerfacecolor="white", linestyle="", zorder=3)
+    lower.bar(x, 100 * judged / judged.sum(), width=0.55 * 100 / CLASSES, color=style.colour)
+    name_axes(upper, f"{style.name}: {judged.sum():,.0f} matches judged")
+    upper.set_ylim(-3, 103)
+    lower.set_xlim(-3, 103)
+    lower.set_xlabel("probability of being right, estimated", color=INK, fontsize=10)
+    for axes in (upper, lower):
+        axes.yaxis.set_major_formatter("{x:g} %")
+        axes.grid(color=GRID, linewidth=0.7)
+        unbox(axes)
+    lower.xaxis.set_major_formatter("{x:g} %")
+
+
+def _values(reliability: Reliability) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Probability and share of right matches in percent, and the number of judged ones."""
+    columns = (np.asarray(reliability[key]) for key in ("probability", "right", "judged"))
+    probability, right, judged = (column.astype(np.float64) for column in columns)
+    return 100 * probability, 100 * right, judged
