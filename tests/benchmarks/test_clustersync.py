@@ -240,10 +240,10 @@ def measured(scenes, method: str | None, weighted: bool, judge: Callable, **opti
     return np.mean(rows, axis=0).tolist()
 
 
-def heaviest(scenes, judge: Callable) -> list[float]:
-    """Mean figures of the heaviest matches of the input, as many as clustersync keeps.
+def surest(scenes, judge: Callable) -> list[float]:
+    """Mean figures of the surest matches of the input, as many as clustersync keeps.
 
-    What the weights alone achieve, without any synchronisation.
+    What the evidence alone achieves, without any synchronisation.
     """
     rows = []
     for scene, features, matches in scenes:
@@ -253,6 +253,20 @@ def heaviest(scenes, judge: Callable) -> list[float]:
         p, q = above.row[kept], above.col[kept]
         A = sparse.coo_array((np.ones(len(kept)), (p, q)), above.shape)
         chosen = PairwiseMatches(A + A.T, matches.sizes)
+        rows.append(figures(chosen, judge(chosen, features, scene), MISSING))
+    return np.mean(rows, axis=0).tolist()
+
+
+RATIOS = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+
+
+def ratio_tested(scenes, limit: float, judge: Callable) -> list[float]:
+    """Mean figures of the matches of the input that pass a ratio test."""
+    rows = []
+    for scene, features, matches in scenes:
+        above = sparse.triu(matches.W, 1).tocsr()
+        above.data[matches.ratios >= limit] = 0  # in the order of the entries
+        chosen = matches.with_matrix(above + above.T)
         rows.append(figures(chosen, judge(chosen, features, scene), MISSING))
     return np.mean(rows, axis=0).tolist()
 
@@ -271,7 +285,9 @@ def test_graffiti():
     scenes = [prepared(name) for name in scene_names("graffiti")]
     table = Table(f"Graffiti, {FEATURES} features, mean of {len(scenes)} scenes", COLUMNS)
     table.add("input", *measured(scenes, None, False, by_truth))
-    table.add("input, heaviest", *heaviest(scenes, by_truth))
+    table.add("input, surest", *surest(scenes, by_truth))
+    for limit in RATIOS:
+        table.add(f"input, ratio {limit}", *ratio_tested(scenes, limit, by_truth))
     for theta in THETAS:
         for weighted in (True, False):
             kind = "weighted" if weighted else "unweighted"
@@ -342,8 +358,11 @@ def test_scenes_with_cameras():
                 continue
             table.add(f"{name} {label}", *row)
             means.setdefault(label, []).append(row)
-        means.setdefault("input, heaviest", []).append(heaviest(scenes, by_lines))
-        table.add(f"{name} input, heaviest", *means["input, heaviest"][-1])
+        means.setdefault("input, surest", []).append(surest(scenes, by_lines))
+        table.add(f"{name} input, surest", *means["input, surest"][-1])
+        for limit in RATIOS:
+            row = ratio_tested(scenes, limit, by_lines)
+            means.setdefault(f"input, ratio {limit}", []).append(row)
     whole = {label: rows for label, rows in means.items() if len(rows) == len(CAMERAS)}
     mean = Table("mean of the scenes", COLUMNS)
     for label, rows in whole.items():
