@@ -73,7 +73,7 @@ def learn_probabilities(matches: Float32Array, decoys: Float32Array) -> FloatArr
         first = _by_ratio(targets) * np.exp(targets[:, SUPPORT])
         with threadpool_limits(1, "blas"):  # more threads add in another order, and are slower
             coefficients = _alternate(_design(targets), _design(nulls), first)
-        probability = _logistic(_design(matches) @ coefficients)
+            probability = _logistic(_design(matches) @ coefficients)
     return np.asarray(np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
 
 

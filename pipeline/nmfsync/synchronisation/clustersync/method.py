@@ -74,8 +74,9 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
 
     Notes
     -----
-    *Probabilities.* The first clustering has c_pq = 0.25. Pairs of images that were
-    never matched charge nothing.
+    *Probabilities.* The first clustering has c_pq = 0.25 and no further evidence.
+    Pairs of images that were never matched charge nothing. In b, as defined below,
+    30 more pairs of features count that are as usual on photographs.
 
     *Estimates with equal weights.* Let a be the probability that two features of one point are
     matched, and b that two features of different points are, if another match
