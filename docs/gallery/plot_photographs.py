@@ -33,7 +33,7 @@ for axes, image, label in zip(panels, scene.images, scene.labels, strict=True):
 
 # %%
 # SIFT finds features, and mutual nearest neighbours of all pairs of images become matches. Each
-# gets a weight: the clearer the nearest neighbour, the nearer to 1.
+# gets a weight, the probability that it is right.
 
 features = nmfsync.extract_all(scene.paths, features=100)
 matches = nmfsync.match(features, weighted=True)
