@@ -203,7 +203,8 @@ def _match_pair(left, right, i, j, tile, barred):
     for group in range(len(columns)):
         for start in range(0, height, ROWS):
             multiply(rows[start].ctypes.data, columns[group].ctypes.data, tile.ctypes.data)
-            _bar(tile, barred[start : start + ROWS], group)
+            if len(barred) > 0:
+                _bar(tile, barred[start : start + ROWS], group)
             for row in range(start, start + ROWS):
                 _absorb_row(
                     tile[row - start], row, group, row_norms[row], column_norms, by_row, by_column
