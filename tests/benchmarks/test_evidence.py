@@ -212,6 +212,38 @@ def test_cost():
     assert evidence <= seconds["features"] + seconds["matches"]
 
 
+def test_paper_instances():
+    """The paper's instances: the default with evidence and without, on 0/1 matches.
+
+    By homographies, or by the distance to epipolar lines, which passes what is wrong along the line.
+    """
+    real_data("graffiti")
+    real_data("epfl")
+    real_data("middlebury")
+    columns = ["input FCM", "precision", "with FCM", "precision", "without FCM", "precision"]
+    table = Table("ClusterSync with evidence and without, 200 features, 1 %", columns)
+    groups: dict[str, list[list[float]]] = {}
+    for name in scene_names("paper"):
+        scene = load_scene(name)
+        features = extract_all(scene.paths, 200, progress=False)
+        matches = match(features, weighted=True, progress=False)
+        row: list[float] = []
+        for result in (matches, synchronise(matches, "clustersync"),
+                       synchronise(matches.unweighted(), "clustersync")):  # fmt: skip
+            errors = (
+                evaluation.epipolar_errors(result, features, scene.cameras)
+                if scene.cameras
+                else evaluation.match_errors(result, features, scene.truth)
+            )
+            row.append(float(evaluation.fcm(errors, matches.sizes, [0.01])[0]))
+            row.append(float(evaluation.precision_at(errors, [0.01])[0]))
+        table.add(name, *row)
+        groups.setdefault(name.split("/")[0], []).append(row)
+    for group, rows in groups.items():
+        table.add(f"mean of {group}", *np.mean(rows, axis=0).tolist())
+    table.write("evidence-paper")
+
+
 def test_look_alikes():
     """Estimated precision by the distance of the cameras, in a row of equal houses.
 
