@@ -215,7 +215,7 @@ def test_cost():
 def test_paper_instances():
     """The paper's instances: the default with evidence and without, on 0/1 matches.
 
-    By homographies, or by the distance to epipolar lines, which passes what is wrong along the line.
+    By homographies, or by the distance to epipolar lines, which passes what is wrong along one.
     """
     real_data("graffiti")
     real_data("epfl")
