@@ -18,6 +18,7 @@ from nmfsync.evaluation.errors import MatchErrors, match_errors
 from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image_pairs
 from nmfsync.exchange.tracks import write_tracks
 from nmfsync.features.extract import extract_all
+from nmfsync.matching.cues import describe
 from nmfsync.matching.match import match
 from nmfsync.matching.nearest import mutual_nearest, prepare
 from nmfsync.matching.nearest_vnni import LENGTH
@@ -249,8 +250,11 @@ def _stage_of(method: str) -> str:
 @cache
 def _compile_matching() -> None:
     """Compile the kernels of the matching, so that this does not count as its time."""
-    one = prepare([np.ones((1, LENGTH), np.uint8)])
-    mutual_nearest(one, one, np.zeros((1, 2), np.int64))
+    one, pairs = prepare([np.ones((1, LENGTH), np.uint8)]), np.zeros((1, 2), np.int64)
+    found = mutual_nearest(one, one, pairs)
+    mutual_nearest(one, one, pairs, found)
+    frames = np.ones((1, 4), np.float32)
+    describe(found[0], found[0], frames, frames)
 
 
 @cache
