@@ -119,3 +119,11 @@ def test_reliability_by_hand():
     assert found["probability"] == pytest.approx([0.31, 0.96])
     assert found["right"] == pytest.approx([0, 0.75])
     assert found["judged"] == [1, 4]
+
+
+@given(strategies.pairwise_matches(weighted=True))
+def test_the_matches_stay_as_they_are(known):
+    before = known.W.copy()
+    evaluation.estimate_confidence(known, known)
+    assert np.array_equal(known.W.data, before.data)
+    assert np.array_equal(known.W.indices, before.indices)

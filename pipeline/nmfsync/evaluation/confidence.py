@@ -73,10 +73,8 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
     This is an estimate, and too large where wrong matches confirm each other, as
     where repeated structures are matched in the same wrong way in many images.
     """
-    R = _ordered(result.W)
-    known_weights = sparse.csr_array(known.W)
-    known_weights.setdiag(0)
-    inside = sparse.csr_array(known_weights.multiply(R.astype(bool)))
+    R = result.between_images()
+    inside = sparse.csr_array(known.between_images().multiply(R.astype(bool)))
     inside.eliminate_zeros()
     inside.sort_indices()
     inside.data = np.minimum(inside.data, SUREST)
@@ -154,15 +152,6 @@ def reliability(confidence: Confidence, errors: MatchErrors) -> dict[str, list[f
         "right": (np.bincount(level, right, CLASSES)[kept] / count[kept]).tolist(),
         "judged": count[kept].tolist(),
     }
-
-
-def _ordered(W: sparse.csr_array) -> sparse.csr_array:
-    """W without its diagonal, indices sorted."""
-    R = sparse.csr_array(W, copy=True)
-    R.setdiag(0)
-    R.eliminate_zeros()
-    R.sort_indices()
-    return R
 
 
 def _extend_chains(R: sparse.csr_array, value: FloatArray) -> None:

@@ -88,10 +88,7 @@ def calibrate_scores(matches: PairwiseMatches) -> PairwiseMatches:
 
 
 def _weighed(matches: PairwiseMatches, with_cycles: bool) -> PairwiseMatches:
-    W = sparse.csr_array(matches.W, copy=True)
-    W.setdiag(0)
-    W.eliminate_zeros()
-    W.sort_indices()
+    W = matches.between_images()
     if not W.nnz:
         return matches
     closed, possible = _count_triangles(W, matches.image_of, len(matches.sizes))

@@ -96,6 +96,14 @@ class _MatchesOfImages:
         """(m,) ints: the image of every feature."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
+    def between_images(self) -> sparse.csr_array:
+        """Return a copy of W without its diagonal, indices sorted."""
+        W = sparse.csr_array(self.W, copy=True)
+        W.setdiag(0)
+        W.eliminate_zeros()
+        W.sort_indices()
+        return W
+
     def by_image_pair(self) -> Iterator[ImagePair]:
         """Hand out the matches, one pair of images after the other.
 

@@ -80,10 +80,8 @@ def _track_order(matching: MultiMatching) -> IntArray:
 
 def _between_images(matches: Matches) -> sparse.csr_array:
     """Return W (m, m) with ones for all matches, and an empty diagonal."""
-    W = matches.W.copy()
+    W = matches.between_images()
     W.data = np.ones_like(W.data)
-    W.setdiag(0)
-    W.eliminate_zeros()
     return W
 
 
