@@ -15,10 +15,6 @@ from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 # No match of the input counts as surer: its probability is an estimate, too.
 SUREST = 0.98
 
-# Of what reaches pairs that no two matches in a row link: a track of n images has no chain longer
-# than 2ⁿ.
-ROUNDS = 6
-
 RIGHT = 0.01  # largest error of a right match, as a share of the larger dimension of the image
 
 CLASSES = 10
@@ -138,29 +134,47 @@ def reliability(confidence: Confidence, errors: MatchErrors) -> dict[str, list[f
         For every class with judged matches, in order: `probability`, their mean,
         `right`, their share of right ones, and `judged`, their number.
     """
-    backwards = np.lexsort((errors.p, errors.q))  # the place of (q, p) for every (p, q)
-    once = errors.p < errors.q
-    error = np.concatenate([errors.error[once], errors.error[backwards][once]])
-    judged = np.isfinite(error)
-    right = (error[judged] <= RIGHT).astype(np.float64)
-    probability = np.tile(confidence.probability, 2)[judged]
+    judged = np.isfinite(errors.error)
+    probability = errors.both_ways(confidence.probability)[judged]
+    right = (errors.error[judged] <= RIGHT).astype(np.float64)
+    return in_classes(probability, right, np.ones(len(right)))
+
+
+def in_classes(
+    probability: FloatArray, right: FloatArray, judged: FloatArray
+) -> dict[str, list[float]]:
+    """Sum up matches, or groups of them, in the classes of `reliability`.
+
+    Parameters
+    ----------
+    probability, right, judged : (n,) float64 arrays
+        Of every group: its mean probability, the share of its right matches, and
+        the number of its matches.
+
+    Returns
+    -------
+    dict of str to list
+        As `reliability`.
+    """
     level = np.minimum((probability * CLASSES).astype(np.int64), CLASSES - 1)
-    count = np.bincount(level, minlength=CLASSES)
+    count = np.bincount(level, judged, CLASSES)
     kept = count > 0
+    means = (np.bincount(level, judged * of, CLASSES)[kept] for of in (probability, right))
+    probabilities, shares = ((sums / count[kept]).tolist() for sums in means)
     return {
-        "probability": (np.bincount(level, probability, CLASSES)[kept] / count[kept]).tolist(),
-        "right": (np.bincount(level, right, CLASSES)[kept] / count[kept]).tolist(),
-        "judged": count[kept].tolist(),
+        "probability": probabilities,
+        "right": shares,
+        "judged": count[kept].astype(np.int64).tolist(),
     }
 
 
 def _extend_chains(R: sparse.csr_array, value: FloatArray) -> None:
     """Fill in the probability of entries that are 0, over longer and longer chains."""
-    for _ in range(ROUNDS):
+    missing, before = int(np.count_nonzero(value == 0)), -1
+    while missing not in (0, before):
         arrays = (R.indptr, R.indices, value.copy(), value)
         map_blocks(partial(_extend_block, arrays), R.shape[0], BLOCK)
-        if np.array_equal(arrays[2], value):
-            break
+        missing, before = int(np.count_nonzero(value == 0)), missing
 
 
 def _extend_block(arrays: tuple[IntArray, IntArray, FloatArray, FloatArray], rows: slice) -> None:

@@ -34,9 +34,7 @@ def fcm(errors: MatchErrors, sizes: ArrayLike, thresholds: ArrayLike = THRESHOLD
     (t,) float64 array
         From 0 to 1.
     """
-    sizes = np.asarray(sizes)
-    possible = np.minimum.outer(sizes, sizes).sum() - sizes.sum()
-    return np.asarray(_count_correct(errors, thresholds) / max(possible, 1))
+    return np.asarray(_count_correct(errors, thresholds) / _possible(sizes))
 
 
 def precision_at(errors: MatchErrors, thresholds: ArrayLike = THRESHOLDS) -> FloatArray:
@@ -99,19 +97,23 @@ def ratio_curve(
         `ratio`, `RATIOS`; `fcm` and `precision` of the matches with a smaller ratio, the last
         ones of all matches. A precision is None if no match can be judged.
     """
-    once = errors.p < errors.q
-    backwards = np.lexsort((errors.p, errors.q))  # the place of (q, p) for every (p, q)
-    of_entry = np.empty(len(errors.p))
-    of_entry[once] = np.asarray(ratios)
-    of_entry[~once] = of_entry[backwards[~once]]
-    curve: dict[str, list[float | None]] = {"ratio": RATIOS.tolist(), "fcm": [], "precision": []}
-    for limit in RATIOS:
-        kept = (of_entry < limit) | (limit == RATIOS[-1])
-        chosen = MatchErrors(errors.p[kept], errors.q[kept], errors.error[kept])
-        precision = float(precision_at(chosen, [threshold])[0])
-        curve["fcm"].append(float(fcm(chosen, sizes, [threshold])[0]))
-        curve["precision"].append(None if np.isnan(precision) else precision)
-    return curve
+    # The first limit that every match is below.
+    place = np.searchsorted(RATIOS[:-1], errors.both_ways(ratios), side="right")
+    kept = (errors.error <= threshold, np.isfinite(errors.error))
+    correct, judged = (np.cumsum(np.bincount(place[k], minlength=len(RATIOS))) for k in kept)
+    return {
+        "ratio": RATIOS.tolist(),
+        "fcm": (correct / _possible(sizes)).tolist(),
+        "precision": [
+            c / n if n else None for c, n in zip(correct.tolist(), judged.tolist(), strict=True)
+        ],
+    }
+
+
+def _possible(sizes: ArrayLike) -> int:
+    """Count the matches that there could be at most, in both directions; at least 1."""
+    sizes = np.asarray(sizes)
+    return max(int(np.minimum.outer(sizes, sizes).sum() - sizes.sum()), 1)
 
 
 def _count_correct(errors: MatchErrors, thresholds: ArrayLike) -> FloatArray:

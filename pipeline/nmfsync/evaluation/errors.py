@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nmfsync.runtime.progress import phase, showing
 from nmfsync.truth.epipolar import distance_to_lines, rays
-from nmfsync.types.arrays import IntArray
+from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches
@@ -33,6 +33,25 @@ class MatchErrors:
     p: IntArray
     q: IntArray
     error: NDArray[np.float64]
+
+    def both_ways(self, values: ArrayLike) -> FloatArray:
+        """Return a value for every row from those of the matches p < q.
+
+        Parameters
+        ----------
+        values : (n / 2,) floats
+            In order of p, then q.
+
+        Returns
+        -------
+        (n,) float64 array
+        """
+        once = self.p < self.q
+        result = np.empty(len(self.p))
+        result[once] = np.asarray(values)
+        # Sorted by q, then p, the rows are the same matches in the other direction.
+        result[~once] = result[np.lexsort((self.p, self.q))[~once]]
+        return result
 
 
 def match_errors(

@@ -12,10 +12,12 @@ ECCV 2016). Second choices as decoys are ours.
 """
 
 import numpy as np
+from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from nmfsync.matching.cues import RATIO, SUPPORT
 from nmfsync.types.arrays import Float32Array, FloatArray
+from nmfsync.types.matches import LEAST_PROBABILITY
 
 # Fewer matches or decoys teach too little: then a match has the probability 1 − r⁴ of its ratio
 # r, about the share of right ones on Graffiti.
@@ -30,8 +32,6 @@ ROUNDS = 5
 NULL = 0.8  # quantile of the decoys' scores up to which matches count as wrong
 
 RIDGE = 1.0  # penalty of the squared slopes, in matches
-
-LEAST_PROBABILITY = 1e-3  # nor is any larger than 1 minus this
 
 
 def learn_probabilities(matches: Float32Array, decoys: Float32Array) -> FloatArray:
@@ -73,7 +73,7 @@ def learn_probabilities(matches: Float32Array, decoys: Float32Array) -> FloatArr
         first = _by_ratio(targets) * np.exp(targets[:, SUPPORT])
         with threadpool_limits(1, "blas"):  # more threads add in another order, and are slower
             coefficients = _alternate(_design(targets), _design(nulls), first)
-            probability = _logistic(_design(matches) @ coefficients)
+            probability = expit(_design(matches) @ coefficients)
     return np.asarray(np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
 
 
@@ -107,7 +107,7 @@ def _alternate(targets: FloatArray, decoys: FloatArray, probability: FloatArray)
         below = max((targets_score < cut).sum(), 1) / max((decoys_score < cut).sum(), 1)
         coefficients[0] += np.log(wrong / below)  # the decoys get another weight
         wrong = below
-        probability = _logistic(targets @ coefficients)
+        probability = expit(targets @ coefficients)
     return coefficients
 
 
@@ -118,7 +118,7 @@ def _regress(X: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
     ridge = np.diag([0.0, *[RIDGE] * (Z.shape[1] - 1)])
     slopes = np.zeros(Z.shape[1])
     for _ in range(30):
-        p = _logistic(Z @ slopes)
+        p = expit(Z @ slopes)
         curvature = (Z.T * (weights * p * (1 - p) + 1e-9)) @ Z + ridge
         step = np.linalg.solve(curvature, Z.T @ (weights * (y - p)) - ridge @ slopes)
         slopes += step
@@ -126,7 +126,3 @@ def _regress(X: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
             break
     scaled = slopes[1:] / spread
     return np.concatenate([[slopes[0] - scaled @ mean], scaled])
-
-
-def _logistic(score: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-np.clip(score, -50, 50))))

@@ -107,14 +107,17 @@ def match(
     counts, found = _find([f.descriptors for f in features], pairs, frames, cache, progress)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     p, q = (np.repeat(offsets[pairs], counts, axis=0) + found[:, [LEFT, RIGHT]].astype(np.int64)).T
-    weights, kept = np.ones(len(found)), _within_limits(found, ratio, distance)
+    ratios = _ratios(found)
+    weights, kept = np.ones(len(found)), ratios < (np.inf if ratio is None else ratio)
+    if distance is not None:
+        kept &= found[:, DISTANCE] <= distance**2
     if weighted:
         decoy = found[:, DECOY] == 1
         weights[~decoy] = learn_probabilities(found[~decoy], found[decoy])
         kept &= ~decoy
     matches = PairwiseMatches.from_entries(p[kept], q[kept], sizes, weights[kept])
     matches.descriptors = tuple(f.descriptors for f in features)
-    matches.ratios = _ratios(found[kept]).astype(np.float32)[np.lexsort((q[kept], p[kept]))]
+    matches.ratios = ratios[kept].astype(np.float32)[np.lexsort((q[kept], p[kept]))]
     return matches
 
 
@@ -132,16 +135,6 @@ def _find(
         for n, rows in zip(numbers.tolist(), found, strict=True):
             by_pair[n] = rows
     return np.array([len(rows) for rows in by_pair[:-1]], np.int64), np.concatenate(by_pair)
-
-
-def _within_limits(found: Found, ratio: float | None, distance: float | None) -> BoolArray:
-    """Which matches pass the ratio test, and are near enough."""
-    within = np.ones(len(found), dtype=bool)
-    if ratio is not None:
-        within &= _ratios(found) < ratio
-    if distance is not None:
-        within &= found[:, DISTANCE] <= distance**2
-    return within
 
 
 def _ratios(found: Found) -> FloatArray:

@@ -3,17 +3,16 @@
 import numpy as np
 from scipy import sparse
 from scipy.optimize import isotonic_regression
+from scipy.special import expit, logit
 
 from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import FloatArray, IntArray
-from nmfsync.types.matches import PairwiseMatches
+from nmfsync.types.matches import LEAST_PROBABILITY, PairwiseMatches
 
 ROUNDS = 50  # at most; the probabilities hardly change after ten
 
 TOLERANCE = 1e-6  # largest change of a π, to stop
-
-LEAST_PROBABILITY = 1e-3  # nor is any nearer to 1
 
 BLOCK = 2**10  # features a thread takes at a time
 
@@ -141,10 +140,10 @@ def _fit(closed: IntArray, possible: IntArray, level: IntArray) -> tuple[FloatAr
         before = prior
         prior = isotonic_regression(np.bincount(level, right) / size, weights=size).x
         prior = np.clip(prior, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-        score = np.log(prior / (1 - prior))[level]
+        score = logit(prior)[level]
         score += closed * np.log(alpha / beta)
         score += (possible - closed) * np.log((1 - alpha) / (1 - beta))
-        right = 1 / (1 + np.exp(-np.clip(score, -50, 50)))
+        right = expit(score)
         if np.abs(prior - before).max() < TOLERANCE:
             break
     return prior, right

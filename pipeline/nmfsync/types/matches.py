@@ -49,6 +49,9 @@ class FileFormat(NamedTuple):
     write: Callable[..., None]
 
 
+# Of a probability that is estimated, which is no larger than 1 minus this either.
+LEAST_PROBABILITY = 1e-3
+
 # By name. `nmfsync.exchange` enters the formats, because types import no stage.
 FILE_FORMATS: dict[str, FileFormat] = {}
 
@@ -252,8 +255,10 @@ class PairwiseMatches(_MatchesOfImages):
 
         Matches that all have the same weight are as good as 0/1 matches.
         """
-        weights = sparse.triu(self.W, k=1).data
-        return len(weights) > 0 and bool(weights.min() < weights.max())
+        least = self.W.data.min(initial=1.0)
+        if least == 1:
+            return False
+        return bool(np.count_nonzero(self.W.data == least) < self.W.nnz - self.W.shape[0])
 
     def unweighted(self) -> "PairwiseMatches":
         """Return the same matches, each with the weight 1."""
@@ -454,6 +459,10 @@ def _ratios_of(matches: PairwiseMatches, origin: PairwiseMatches) -> NDArray[np.
     """Ratios that other matches of the same features know, if they know all of these."""
     if origin.ratios is None:
         return None
+    if np.array_equal(origin.W.indices, matches.W.indices) and np.array_equal(
+        origin.W.indptr, matches.W.indptr
+    ):
+        return origin.ratios
     known, wanted = _upper_entries(origin.W), _upper_entries(matches.W)
     return origin.ratios[np.isin(known, wanted)] if np.isin(wanted, known).all() else None
 

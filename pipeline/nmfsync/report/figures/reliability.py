@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nmfsync.evaluation.confidence import CLASSES
+from nmfsync.evaluation.confidence import CLASSES, in_classes
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.report.figures.style import FAINT, GRID, INK, name_axes, style_of, unbox
 from nmfsync.types.arrays import FloatArray
@@ -67,15 +67,7 @@ def pooled(scenes: Sequence[Reliability]) -> Reliability:
         np.concatenate([np.asarray(scene[key], dtype=np.float64) for scene in scenes])
         for key in ("probability", "right", "judged")
     )
-    level = np.minimum((probability * CLASSES).astype(np.int64), CLASSES - 1)
-    count = np.bincount(level, judged, CLASSES)
-    kept = count > 0
-
-    means = [
-        (np.bincount(level, values * judged, CLASSES)[kept] / count[kept]).tolist()
-        for values in (probability, right)
-    ]
-    return {"probability": means[0], "right": means[1], "judged": count[kept].tolist()}
+    return in_classes(probability, right, judged)
 
 
 def _draw_method(upper: Axes, lower: Axes, method: str, scenes: Sequence[Reliability]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import logit
 
 from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
 from nmfsync.synchronisation.clustersync.graph import MatchGraph, count_matches, matches_where
@@ -11,12 +12,11 @@ from nmfsync.synchronisation.clustersync.prices import LEAST_A, LEAST_B, MOST_A,
 from nmfsync.synchronisation.clustersync.search import ROUNDS_TO_LEARN, search
 from nmfsync.synchronisation.clustersync.start import grow, support
 from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.matches import LEAST_PROBABILITY
 
-# log(a / b) of photographs is 0.8 to 1.5: a wrong match there is confirmed by others, because it
+# log(a / b) of photographs is 0.8 to 1.8: a wrong match there is confirmed by others, because it
 # connects things that look alike.
 USUAL = 1.5
-
-LEAST = 1e-3  # nor is any probability nearer to 1: log-odds are at most 7
 
 # Share of −log(1 − a_ij) that a missing match costs. Missing matches of a feature go together:
 # where it is hard to see, many are missing.
@@ -78,5 +78,4 @@ def _independence(graph: MatchGraph, label: IntArray) -> float:
 
 
 def _log_odds(probability: FloatArray) -> FloatArray:
-    p = np.clip(probability, LEAST, 1 - LEAST)
-    return np.asarray(np.log(p / (1 - p)))
+    return np.asarray(logit(np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)))
