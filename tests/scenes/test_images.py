@@ -1,5 +1,7 @@
 """Images as arrays: every kind of file, and what is wrong with the others."""
 
+import io
+import re
 import subprocess
 import sys
 
@@ -9,7 +11,8 @@ import pytest
 import tifffile
 from PIL import Image
 
-from nmfsync.errors import NmfsyncError
+from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.features.sift import extract
 from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size, read_gray, read_image
 
 # Two rows of three pixels, so that width and height, and the colours, cannot be confused.
@@ -221,11 +224,13 @@ def test_names_outside_ascii(tmp_path):
     assert np.array_equal(read_image(path), RGB)
 
 
-@pytest.mark.parametrize("suffix", [".jpg", ".png", ".ppm", ".tif", ".bmp", ".webp"])
+@pytest.mark.parametrize(
+    "suffix", [".jpg", ".png", ".ppm", ".tif", ".bmp", ".webp", ".gif", ".tga", ".jp2"]
+)
 @pytest.mark.parametrize("read", [read_image, read_gray])
 def test_file_cut_in_half_is_an_error_and_no_half_picture(write_image, suffix, read):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    path = half(write_image("cut" + suffix, noise))
+    path = half(write_image("cut" + suffix, Image.fromarray(noise)))
     with pytest.raises(NmfsyncError, match="cut") as caught:
         read(path)
     assert str(caught.value).startswith(f"{path}: ")
@@ -264,3 +269,63 @@ def test_more_pixels_than_can_be_decoded_is_an_error_before_decoding(tmp_path):
 def test_size_comes_from_the_header_alone(write_image):
     path = write_image("a.png", np.random.default_rng(0).integers(0, 256, (40, 30), np.uint8))
     assert image_size(half(path)) == (30, 40)
+
+
+# --- JPEG files without their end
+
+
+def jpeg(**options):
+    """A colourful JPEG file of 160 × 120 pixels."""
+    noise = np.random.default_rng(0).integers(0, 256, (120, 160, 3), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(cv2.GaussianBlur(noise, (0, 0), 1.5)).save(file, "JPEG", **options)
+    return file.getvalue()
+
+
+KINDS = {"baseline": {}, "progressive": {"progressive": True}, "grey": {"subsampling": 0}}
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_jpeg_that_lacks_its_end_is_read_with_a_warning(write_image, kind, lost):
+    content = jpeg(**KINDS[kind])
+    whole = read_image(write_image("whole.jpg", content))
+    path = write_image("short.jpg", content[:-lost])
+    assert (read_image(path) != whole).any(axis=2).mean() < 0.01
+    with pytest.warns(NmfsyncWarning, match=r"short\.jpg: the file is incomplete: its end"):
+        extract(path, contrast=0)
+
+
+def test_jpeg_with_something_after_its_end_is_read(write_image):
+    content = jpeg()
+    whole = read_image(write_image("whole.jpg", content))
+    assert np.array_equal(read_image(write_image("more.jpg", content + b"\0more" * 99)), whole)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("kind", KINDS)
+def test_jpeg_that_lacks_more_is_an_error(write_image, kind, share):
+    content = jpeg(**KINDS[kind])
+    path = write_image("cut.jpg", content[: int(len(content) * share)])
+    with pytest.raises(NmfsyncError, match=r"cut\.jpg: is damaged or incomplete"):
+        read_image(path)
+
+
+def test_progressive_jpeg_that_lacks_whole_scans_is_an_error(write_image):
+    """Every scan that it has is complete, so nothing but their number tells."""
+    content = jpeg(progressive=True)
+    starts = [match.start() for match in re.finditer(b"\xff\xda", content)]
+    for start in starts[1:]:
+        path = write_image("cut.jpg", content[: content.rindex(b"\xff\xc4", 0, start)])
+        with pytest.raises(NmfsyncError, match=r"cut\.jpg: is damaged or incomplete"):
+            read_image(path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fill", [b"\0", b"\xff"])
+def test_jpeg_whose_second_half_is_empty_is_an_error(write_image, kind, fill):
+    content = jpeg(**KINDS[kind])
+    cut = content[: len(content) // 2]
+    path = write_image("cut.jpg", cut + fill * len(cut))
+    with pytest.raises(NmfsyncError, match=r"cut\.jpg: is damaged or incomplete"):
+        read_image(path)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.scenes.images import read_gray
+from nmfsync.scenes.images import read_gray_with_faults
 from nmfsync.types.features import Features
 
 Image = NDArray[np.uint8] | Path | str
@@ -24,6 +24,8 @@ _OPENCV_SHIFT = 0.25
 CONTRAST = 0.04  # OpenCV's contrast threshold
 
 _NO_FEATURES = "no features found, so this image will have no matches"
+
+_FLAT = "no features found (all its pixels are equal), so this image will have no matches"
 
 _REDUCED = "more than {:g} million pixels, so SIFT saw the image reduced"
 
@@ -66,7 +68,8 @@ def extract(
     Warns
     -----
     NmfsyncWarning
-        If there are no features, or if the image was reduced.
+        If there are no features, if the image was reduced, or if values of the file
+        are missing, clipped or cut off (see `read_image`).
 
     Raises
     ------
@@ -103,15 +106,16 @@ def extract_with_faults(
     image: Image, limit: int, orientations: bool, contrast: float, max_pixels: int
 ) -> tuple[Features, list[str]]:
     """Extract at most `limit` features as `extract` does, but return the texts of warnings."""
-    full = _gray(image)
+    full, faults = _gray(image)
     height, width = full.shape
     pixels = _reduce(full, max_pixels)
-    faults = [] if pixels is full else [_REDUCED.format(max_pixels / 1e6)]
+    if pixels is not full:
+        faults.append(_REDUCED.format(max_pixels / 1e6))
     table, descriptors = _detect(pixels, contrast, name_of(image))
     ranked, positions = _rank(table, orientations)
     kept = ranked[:limit]
     if not len(kept):
-        faults.append(_NO_FEATURES)
+        faults.append(_FLAT if full.min() == full.max() else _NO_FEATURES)
     factor = np.array([width / pixels.shape[1], height / pixels.shape[0]])
     features = Features(
         xy=((table[kept, :2] + 0.5) * factor - 0.5).astype(np.float32),
@@ -125,10 +129,11 @@ def extract_with_faults(
     return features, faults
 
 
-def _gray(image: Image) -> NDArray[np.uint8]:
-    """Read or convert an image: (h, w) grey levels."""
+def _gray(image: Image) -> tuple[NDArray[np.uint8], list[str]]:
+    """Read or convert an image: (h, w) grey levels, and what degraded them."""
     if not isinstance(image, np.ndarray):
-        return read_gray(image)
+        pixels, faults = read_gray_with_faults(image)
+        return pixels, list(faults)
     if image.dtype != np.uint8 or not (image.ndim == 2 or image.shape[2:] == (3,)):
         raise NmfsyncError(
             f"image: must be a (h, w) or (h, w, 3) uint8 array, got {image.shape} {image.dtype}"
@@ -137,8 +142,8 @@ def _gray(image: Image) -> NDArray[np.uint8]:
         raise NmfsyncError("image: has no pixels")
     image = np.ascontiguousarray(image)  # OpenCV rejects negative strides
     if image.ndim == 2:
-        return image
-    return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), dtype=np.uint8)
+        return image, []
+    return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), dtype=np.uint8), []
 
 
 def _reduce(pixels: NDArray[np.uint8], max_pixels: int) -> NDArray[np.uint8]:

@@ -9,13 +9,15 @@ off, of which OpenCV returns half a picture, and converts CMYK. tifffile, the TI
 reader of scikit-image, reads TIFF files, many of which the other two refuse or misread.
 """
 
+import io
 import logging
+import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
 import cv2
 import numpy as np
@@ -24,11 +26,50 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.scenes.jpeg import with_end
+from nmfsync.scenes.levels import to_8_bit
 from nmfsync.types.arrays import AnyArray
 
 IMAGE_SUFFIXES: frozenset[str] = frozenset(
-    {".bmp", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp"}
-)
+    {
+        ".bmp", ".gif", ".j2k", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png",
+        ".pnm", ".ppm", ".tga", ".tif", ".tiff", ".webp",
+    }
+)  # fmt: skip
+
+# Of these files the content is not what an image viewer shows: the sensor's values, or a preview.
+_RAW = (
+    ".3fr", ".arw", ".cr2", ".cr3", ".dng", ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2",
+    ".sr2", ".srw", ".x3f",
+)  # fmt: skip
+
+_NOT_READ = {
+    **dict.fromkeys(_RAW, "a raw image of a camera"),
+    **dict.fromkeys((".heic", ".heif", ".hif"), "a HEIC image"),
+    ".avif": "an AVIF image",
+    ".dcm": "a DICOM image",
+    ".dds": "a DDS image",
+    ".exr": "an OpenEXR image",
+    ".fit": "a FITS image",
+    ".fits": "a FITS image",
+    ".hdr": "a Radiance image",
+    ".ico": "an icon",
+    ".jxl": "a JPEG XL image",
+    ".jxr": "a JPEG XR image",
+    ".pcx": "a PCX image",
+    ".psd": "a Photoshop file",
+    ".svg": "an SVG drawing",
+    ".xcf": "a GIMP file",
+}
+
+# Suffixes of files that are meant to be images, whether they can be read or not.
+KNOWN_SUFFIXES = IMAGE_SUFFIXES | set(_NOT_READ)
+
+# Formats of Pillow, which has many more; some of them start other programs.
+_FORMATS = ("BMP", "DIB", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+
+# The formats of these that Pillow decodes: OpenCV does not, or not in every version.
+_BY_PILLOW = ("GIF", "TGA")
 
 # Pillow warns about large images; a large photograph is not an attack. Its hard
 # limit, at twice the size it warns about, stays: it raises an error.
@@ -42,6 +83,13 @@ _KEPT = 2**27  # bytes of decoded images: 140 of 640 × 480 pixels, 5 of 8 milli
 
 _TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # TIFF and BigTIFF, in both byte orders
 
+_JPEG_MAGIC = b"\xff\xd8"
+
+# How files start that are not taken for images by chance; besides, WEBP and HEIC.
+_MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"\0\0\0\x0cjP  ", *_TIFF_MAGIC)
+
+_NO_END = "the file is incomplete: its end is missing, but hardly any pixel"
+
 # Compressions without loss that tifffile decodes without another package.
 _DECOMPRESSED = ("NONE", "ADOBE_DEFLATE", "DEFLATE", "LZMA", "PACKBITS")
 
@@ -52,11 +100,27 @@ def read_image(path: Path | str) -> NDArray[np.uint8]:
     Values of more than 8 bits (16 bits, 32 bits, floating point) are mapped
     linearly so that the smallest value in the image becomes 0 and the largest
     255: the image keeps its contrast whatever part of the range the camera
-    uses. NaN and infinite values become 0. Grey is repeated in all three
-    channels, CMYK and palettes are converted, 1 bit becomes 0 and 255. Alpha is
-    dropped: the colours are those stored, as if every pixel were opaque. Of
-    more than four channels the first three are red, green and blue. Of a file
-    with several pages the first is read.
+    uses. Three kinds of values do not count for the smallest and the largest:
+
+    - NaN, infinite values, and the nodata value that a TIFF file declares
+      (tag GDAL_NODATA). They become 0.
+    - A value that stands for missing data: the smallest or the largest, in more than
+      0.1 % of the pixels, and at least half the range of the others away from them.
+      Where the others are noise, it must also fill 5 % of the image or of its
+      outermost pixels, or be at most −9999 or at least 1e20.
+    - Defects such as hot pixels: at most 0.1 % of the values at either end, farther
+      from the rest than the rest is wide. Where the rest is noise, as behind stars,
+      only 3 values or 0.002 % are defects. Noise is what pixels have whose correlation
+      with their next but one is at most 0.5.
+
+    Values outside the range become 0 or 255. `extract` warns of what does not
+    count. Grey is repeated in all three channels, CMYK and palettes are
+    converted, 1 bit becomes 0 and 255. Alpha is dropped: the colours are those
+    stored, as if every pixel were opaque; to those of a transparent border, the
+    rule for missing data applies. Of more than four channels the first three are
+    red, green and blue. Of a file with several pages or frames the first is read.
+    A JPEG file that lost its end, and with it at most 1 % of its pixels, is read,
+    and `extract` warns of it.
 
     Parameters
     ----------
@@ -72,9 +136,10 @@ def read_image(path: Path | str) -> NDArray[np.uint8]:
     Raises
     ------
     NmfsyncError
-        If the file is missing, is not an image, is cut off or too large.
+        If the file is missing, is not an image, is cut off or too large, or
+        has complex numbers.
     """
-    pixels = _decode(Path(path))
+    pixels, _ = _decode(Path(path))
     code = cv2.COLOR_GRAY2RGB if pixels.ndim == 2 else cv2.COLOR_BGR2RGB
     return _colour(pixels, code)
 
@@ -95,8 +160,14 @@ def read_gray(path: Path | str) -> NDArray[np.uint8]:
     NmfsyncError
         As `read_image`.
     """
-    pixels = _decode(Path(path))
-    return pixels.copy() if pixels.ndim == 2 else _colour(pixels, cv2.COLOR_BGR2GRAY)
+    return read_gray_with_faults(path)[0]
+
+
+def read_gray_with_faults(path: Path | str) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+    """Read an image file as `read_gray` does, and return what degraded it: texts of warnings."""
+    pixels, faults = _decode(Path(path))
+    gray = pixels.copy() if pixels.ndim == 2 else _colour(pixels, cv2.COLOR_BGR2GRAY)
+    return gray, faults
 
 
 def image_size(path: Path | str) -> tuple[int, int]:
@@ -122,37 +193,81 @@ def image_size(path: Path | str) -> tuple[int, int]:
         if _is_tiff(path):
             with _first_page(path) as page:
                 return int(page.imagewidth), int(page.imagelength)
-        with Image.open(path) as image:
+        with _open(path, path.suffix) as image:
             return image.size
+
+
+def _open(file: Path | BinaryIO, suffix: str) -> Image.Image:
+    # TGA files have no mark that tells them from others.
+    formats = ("TGA",) if suffix.lower() == ".tga" else ()
+    return Image.open(file, formats=_FORMATS + formats)
+
+
+def starts_like_an_image(path: Path) -> bool:
+    """Whether the first bytes of a file are those of an image, whatever its name."""
+    try:
+        _check_kind(path)
+        with path.open("rb") as file:
+            start = file.read(12)
+    except (NmfsyncError, OSError):
+        return False
+    return start.startswith(_MAGIC) or start[8:] == b"WEBP" or start[4:8] == b"ftyp"
 
 
 @contextmanager
 def _file_errors(path: Path) -> Iterator[None]:
     """Raise whatever goes wrong in the block as one line about the file."""
-    if path.is_dir():
-        raise NmfsyncError(f"{path}: is a folder, not an image")
     try:
+        _check_kind(path)
         yield
-    except NmfsyncError:
+    except (NmfsyncError, MemoryError):
         raise
     except FileNotFoundError:
-        raise NmfsyncError(f"{path}: no such file") from None
+        fault = "is a link to a file that does not exist" if path.is_symlink() else "no such file"
+        raise NmfsyncError(f"{path}: {fault}") from None
     except PermissionError:
         raise NmfsyncError(f"{path}: cannot be read; check its permissions") from None
     except UnidentifiedImageError:
-        empty = path.stat().st_size == 0
-        fault = "is empty" if empty else "is not an image of a known kind"
-        raise NmfsyncError(f"{path}: {fault}; replace or remove the file") from None
+        raise NmfsyncError(f"{path}: {_why_unidentified(path)}") from None
     except Image.DecompressionBombError:
         limit = _largest_image() // 10**6
         raise NmfsyncError(
             f"{path}: has more than {limit} million pixels; reduce the image first"
         ) from None
     except Exception as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise NmfsyncError(f"{path}: cannot be read ({error.strerror})") from None
         reason = " ".join(str(error).split())
         raise NmfsyncError(
             f"{path}: is damaged or incomplete ({reason}); replace or remove the file"
         ) from None
+
+
+def _check_kind(path: Path) -> None:
+    """Raise NmfsyncError for what must not be opened, or not as an image."""
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise NmfsyncError(f"{path}: is a folder, not an image")
+    if not stat.S_ISREG(mode):  # to open it may wait for ever
+        raise NmfsyncError(f"{path}: is a pipe, socket or device, not a file")
+    if path.suffix.lower() in _RAW and _is_tiff(path):
+        raise NmfsyncError(f"{path}: {_not_read(path.suffix)}")
+
+
+def _not_read(suffix: str) -> str:
+    return f"is {_NOT_READ[suffix.lower()]}, which is not read; convert it to JPEG, PNG or TIFF"
+
+
+def _why_unidentified(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(12)
+    if not start:
+        return "is empty; replace or remove the file"
+    if start[4:8] == b"ftyp":  # photographs of telephones are often named .jpg
+        return _not_read(".avif" if start[8:11] == b"avi" else ".heic")
+    if path.suffix.lower() in _NOT_READ:
+        return _not_read(path.suffix)
+    return "is not an image of a known kind; replace or remove the file"
 
 
 def _largest_image() -> int:
@@ -160,33 +275,53 @@ def _largest_image() -> int:
     return 2 * (Image.MAX_IMAGE_PIXELS or 0)
 
 
-def _decode(path: Path) -> NDArray[np.uint8]:
-    """Pixels as (h, w) grey or (h, w, 3) BGR; not to be written to."""
+def _decode(path: Path) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+    """Pixels as (h, w) grey or (h, w, 3) BGR, not to be written to, and what degraded them."""
     with _file_errors(path):
         state = path.stat()
         return _decode_once(path, state.st_mtime_ns, state.st_size)
 
 
 # Several stages of a run look at an image; a changed file is another entry.
-@cached(LRUCache(_KEPT, getsizeof=lambda pixels: pixels.nbytes), lock=Lock())
-def _decode_once(path: Path, _modified: int, _size: int) -> NDArray[np.uint8]:
-    pixels = _decode_tiff(path) if _is_tiff(path) else None
+@cached(LRUCache(_KEPT, getsizeof=lambda decoded: decoded[0].nbytes), lock=Lock())
+def _decode_once(
+    path: Path, _modified: int, _size: int
+) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+    faults: tuple[str, ...] = ()
+    tiff = _is_tiff(path)
+    pixels = _decode_tiff(path) if tiff else None
     if pixels is None:
-        pixels = _decode_with_opencv(path)
-    return _to_8_bit(np.ascontiguousarray(pixels))
+        pixels, faults = _decode_with_opencv(path)
+    if pixels.dtype.kind == "c":
+        raise NmfsyncError(f"{path}: has complex numbers; save their magnitude as an image")
+    nodata = _nodata(path) if tiff and pixels.dtype != np.uint8 else None
+    levels, found = to_8_bit(np.ascontiguousarray(pixels), nodata)
+    return levels, faults + found
 
 
-def _decode_with_opencv(path: Path) -> AnyArray:
+def _decode_with_opencv(path: Path) -> tuple[AnyArray, tuple[str, ...]]:
+    """Pixels of any type, as (h, w) grey or (h, w, 3) BGR, and what degraded them."""
+    data = path.read_bytes()
+    try:
+        return _decode_bytes(data, path.suffix), ()
+    except OSError:
+        whole = with_end(data) if data.startswith(_JPEG_MAGIC) else None
+        if whole is None:
+            raise
+        return _decode_bytes(whole, path.suffix), (_NO_END,)
+
+
+def _decode_bytes(data: bytes, suffix: str) -> AnyArray:
     """Pixels of any type, as (h, w) grey or (h, w, 3) BGR.
 
     OpenCV keeps 16 bits and floating point, which Pillow does not in colour;
     but of a file that is cut off it returns half a picture without an error.
     """
-    with Image.open(path) as image:
+    with _open(io.BytesIO(data), suffix) as image:
         image.load()
-        if image.mode == "CMYK":
+        if image.mode == "CMYK" or image.format in _BY_PILLOW:
             return _colour(np.asarray(image.convert("RGB")), cv2.COLOR_RGB2BGR)
-        pixels = _imdecode(path)
+        pixels = _imdecode(data)
         if image.format == "TIFF" and image.mode == "RGBA" and pixels.dtype == np.uint8:
             # OpenCV has multiplied these colours with their alpha.
             pixels = np.asarray(image)[:, :, 2::-1]
@@ -195,9 +330,9 @@ def _decode_with_opencv(path: Path) -> AnyArray:
     return pixels
 
 
-def _imdecode(path: Path) -> AnyArray:
+def _imdecode(data: bytes) -> AnyArray:
     # Bytes, not the name: OpenCV cannot open names outside ASCII on every system.
-    pixels = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+    pixels = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
     if pixels is None:
         raise ValueError("OpenCV cannot decode it")
     return np.asarray(pixels)
@@ -220,6 +355,16 @@ def _first_page(path: Path) -> Iterator[Any]:
         yield page
 
 
+def _nodata(path: Path) -> float | None:
+    """Return the value that a TIFF file declares to stand for missing data."""
+    with _first_page(path) as page:
+        tag = page.tags.get("GDAL_NODATA")
+    try:
+        return float(tag.value) if tag is not None else None
+    except (TypeError, ValueError):
+        return None
+
+
 def _decode_tiff(path: Path) -> AnyArray | None:
     """Pixels of any type, as (h, w) grey or (h, w, 3) BGR; None if they need a conversion.
 
@@ -239,7 +384,7 @@ def _decode_tiff(path: Path) -> AnyArray | None:
             if channels in (3, 4) and interleaved:
                 # Pillow refuses more than 16 bits; of compressed TIFF files OpenCV
                 # notices damage itself.
-                return _imdecode(path)[:, :, :3]
+                return _imdecode(path.read_bytes())[:, :, :3]
             raise NmfsyncError(
                 f"{path}: cannot read {channels} channels of {bits} bits with {compression} "
                 "compression; save the image without compression"
@@ -252,22 +397,6 @@ def _decode_tiff(path: Path) -> AnyArray | None:
 
 def _colour(pixels: NDArray[np.uint8], code: int) -> NDArray[np.uint8]:
     return np.asarray(cv2.cvtColor(pixels, code), dtype=np.uint8)
-
-
-def _to_8_bit(pixels: AnyArray) -> NDArray[np.uint8]:
-    if pixels.dtype == np.uint8:
-        return pixels
-    from skimage.exposure import rescale_intensity  # most images have 8 bits
-
-    values = pixels.astype(np.result_type(pixels, np.float32))
-    finite = np.isfinite(values)
-    low = values.min(where=finite, initial=np.inf)
-    high = values.max(where=finite, initial=-np.inf)
-    if not low < high:
-        return np.zeros(pixels.shape, np.uint8)
-    values[~finite] = low
-    stretched = rescale_intensity(values, in_range=(low, high), out_range=(0.0, 255.0))
-    return np.asarray(np.rint(stretched).astype(np.uint8))
 
 
 class Images(Sequence[NDArray[np.uint8]]):
