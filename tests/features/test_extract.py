@@ -9,7 +9,7 @@ import pytest
 from builders import same_features
 from nmfsync import NmfsyncError, NmfsyncWarning
 from nmfsync.features import extract as features_module
-from nmfsync.features.extract import extract_all
+from nmfsync.features.extract import extract_all, extract_readable
 from nmfsync.features.sift import extract
 
 
@@ -102,3 +102,19 @@ def test_image_cut_in_half_is_named(write_image, astronaut):
     path.write_bytes(path.read_bytes()[:9000])
     with pytest.raises(NmfsyncError, match=r"half\.jpg: is damaged or incomplete"):
         extract_all([path])
+
+
+def test_one_damaged_image_does_not_end_the_others(photographs, extracted, tmp_path):
+    """And it is no entry of the cache: the next run looks at it again."""
+    images = shutil.copytree(photographs, tmp_path / "images")
+    paths = sorted(images.iterdir())
+    sound = paths[1].read_bytes()
+    paths[1].write_bytes(sound[:9000])
+    for looked_at in (3, 1):
+        found = extract_readable(paths, 50, cache=tmp_path / "cache")
+        assert [isinstance(f, NmfsyncError) for f in found] == [False, True, False]
+        assert "view1.png: is damaged" in str(found[1])
+        assert len(extracted) == looked_at
+        extracted.clear()
+    paths[1].write_bytes(sound)
+    assert len(extract_all(paths, 50, cache=tmp_path / "cache")[1]) == 50

@@ -284,6 +284,68 @@ def test_an_image_without_features_stays_and_is_a_warning(photographs, flat_imag
         assert ["flat.png: no features found" in text for text in evaluation.warnings] == [True]
 
 
+def damage(path):
+    """Cut a file in half: its header is sound."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.usefixtures("report")
+def test_what_is_left_out_reaches_the_report(album, tmp_path):
+    images, out = (shutil.copytree(folder, tmp_path / folder.name) for folder in album[1:])
+    (images / "<b>.heic").write_bytes(b"x")
+    (images / "empty.png").touch()
+    shutil.copy(images / "view0.png", images / "z.png")
+    damage(images / "z.png")
+    for _ in range(2):
+        evaluation = run_scene(images, QUICK, out)
+        assert evaluation.images == 3
+        assert evaluation.methods["nmfsync"].matchings == album[0].methods["nmfsync"].matchings
+        reasons = {name.removeprefix(f"{images}/"): r for name, r in evaluation.left_out.items()}
+        assert list(reasons) == ["<b>.heic", "empty.png", "z.png"]
+        assert reasons["z.png"].startswith("is damaged or incomplete")
+        assert [text.count("left out") for text in evaluation.warnings] == [1, 1]
+        assert "2 files or folders are left out" in evaluation.warnings[0]
+        assert "z.png, which is damaged" in evaluation.warnings[1]
+    stored = json.loads((out / "images/images/evaluation.json").read_text())
+    assert stored["left_out"] == evaluation.left_out
+    page = (out / "images/images/report.html").read_text()
+    for text in ("&lt;b&gt;.heic</td>", "z.png</td>", "is a HEIC image", "is empty"):
+        assert text in page
+
+
+def test_one_readable_image_is_not_enough(album, tmp_path):
+    images = shutil.copytree(album[1], tmp_path / "images")
+    for name in ("view0.png", "view2.png"):
+        damage(images / name)
+    with pytest.raises(
+        NmfsyncError, match=r"fewer than two .*view0\.png: is dam.*view2\.png: is dam"
+    ):
+        run_scene(images, QUICK, tmp_path)
+
+
+def test_a_damaged_image_of_a_scene_with_truth_is_an_error(album, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    for n in (1, 2, 3):
+        shutil.copy(album[1] / f"view{n - 1}.png", images / f"img{n}.png")
+        (images / f"H1to{n}p").write_text("1 0 0 0 1 0 0 0 1")
+    damage(images / "img3.png")
+    with pytest.raises(NmfsyncError, match=r"img3\.png: is damaged or incomplete"):
+        run_scene(images, QUICK, tmp_path)
+
+
+def test_faults_of_images_reach_the_report(album, tmp_path):
+    images = shutil.copytree(album[1], tmp_path / "images")
+    for path in images.iterdir():
+        grey = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE).astype(np.uint16) * 16
+        grey[5, 5] = 65535
+        cv2.imwrite(str(path), grey)
+    for _ in range(2):  # the second time from the cache
+        evaluation = run_scene(images, QUICK, tmp_path)
+        assert ["hot pixels" in text for text in evaluation.warnings] == [True]
+        assert evaluation.sizes == [60, 60, 60]
+
+
 @pytest.mark.usefixtures("report")
 def test_images_without_any_match_are_a_warning(flat_image, tmp_path):
     for name in ("a.png", "b.png"):

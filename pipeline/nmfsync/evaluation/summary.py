@@ -125,6 +125,8 @@ class SceneEvaluation:
         compared with (`against`), at how many features (`features`), and the
         fields of `DepthQuality`, which are None if nothing could be compared.
         Empty if the truth has no depths.
+    left_out : dict of str to str
+        What is in the folder of the images and was not read: path -> reason.
     """
 
     scene: str
@@ -140,6 +142,7 @@ class SceneEvaluation:
     tracks: str = "input"
     image_pairs: list[ImagePairEvaluation] = field(default_factory=list)
     depth_quality: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, numbers and strings, ready for JSON."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfsync.errors import NmfsyncWarning
+from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.features.sift import (
     CONTRAST,
     MAX_PIXELS,
@@ -58,26 +58,52 @@ def extract_all(
     Warns
     -----
     NmfsyncWarning
-        Once for all images without features, once for all reduced images.
+        Once for everything that degrades images, see `extract`, with their names.
 
     Raises
     ------
     NmfsyncError
-        If an image cannot be read. Headers are looked at before any work starts.
+        If an image cannot be read. Headers are looked at before any work starts; an
+        image that is damaged further on is an error after all others are done.
     """
-    options = (features, orientations, contrast, max_pixels)
-    check_options(*options)
+    check_options(features, orientations, contrast, max_pixels)
     for image in images:
         if not isinstance(image, np.ndarray):
             image_size(image)
+    found = extract_readable(
+        images, features, orientations, contrast, max_pixels, progress, cache=cache, digests=digests
+    )
+    return [_raised(f) for f in found]
+
+
+def _raised(found: Features | NmfsyncError) -> Features:
+    if isinstance(found, NmfsyncError):
+        raise found
+    return found
+
+
+def extract_readable(
+    images: Sequence[Image],
+    features: int = 200,
+    orientations: bool = False,
+    contrast: float = CONTRAST,
+    max_pixels: int = MAX_PIXELS,
+    progress: bool = True,
+    *,
+    cache: Path | None = None,
+    digests: Sequence[str] | None = None,
+) -> list[Features | NmfsyncError]:
+    """`extract_all`, but with an error in place of the features of an image that cannot be read."""
+    options = (features, orientations, contrast, max_pixels)
+    check_options(*options)
     store = None
     if cache:
         keys = [
             key_of(code_of("features", "scenes"), options, content)
             for content in digests or map(_content, images)
         ]
-        store = ImageCache(cache, keys, _pack, _unpack)
-    found: dict[int, _Found] = {}
+        store = _Store(cache, keys, _pack, _unpack)
+    found: dict[int, _Found | NmfsyncError] = {}
     for numbers, results in cached_tasks(
         _extract_task,
         len(images),
@@ -89,12 +115,30 @@ def extract_all(
         progress,
     ):
         found.update(zip(numbers.tolist(), results, strict=True))
-    _warn([(name_of(image), found[n][1]) for n, image in enumerate(images)])
-    return [found[n][0] for n in range(len(images))]
+    read = [result for _, result in sorted(found.items())]
+    _warn(
+        [
+            (name_of(image), result[1])
+            for image, result in zip(images, read, strict=True)
+            if not isinstance(result, NmfsyncError)
+        ]
+    )
+    return [result if isinstance(result, NmfsyncError) else result[0] for result in read]
 
 
-def _extract_task(arguments: tuple[Any, ...]) -> list[_Found]:
-    return [extract_with_faults(*arguments)]
+class _Store(ImageCache[Any]):
+    """Keeps no errors: the next run tries again."""
+
+    def add(self, n: int, result: Any) -> None:
+        if not isinstance(result, NmfsyncError):
+            super().add(n, result)
+
+
+def _extract_task(arguments: tuple[Any, ...]) -> list[_Found | NmfsyncError]:
+    try:
+        return [extract_with_faults(*arguments)]
+    except NmfsyncError as error:
+        return [error]
 
 
 def _content(image: Image) -> Any:

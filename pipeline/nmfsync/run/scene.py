@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from nmfsync import synthetic
-from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError, collected_warnings
 from nmfsync.evaluation.confidence import Confidence, estimate_confidence, precision_by_track
 from nmfsync.evaluation.curves import ratio_curve
 from nmfsync.evaluation.errors import MatchErrors, match_errors
 from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image_pairs
 from nmfsync.exchange.tracks import write_tracks
-from nmfsync.features.extract import extract_all
+from nmfsync.features.extract import extract_readable
 from nmfsync.matching.cues import describe
 from nmfsync.matching.match import match
 from nmfsync.matching.nearest import mutual_nearest, prepare
@@ -31,6 +31,7 @@ from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import code_behind, code_of, key_of, versions
 from nmfsync.runtime.files import atomic_write, sha256_of
 from nmfsync.scenes.catalogue import load_scene
+from nmfsync.scenes.listing import listing, summary
 from nmfsync.scenes.scene import Scene
 from nmfsync.synchronisation.methods import METHODS, MIN_PROBABILITY, resolve_universe_size
 from nmfsync.synchronisation.synchronise import synchronise
@@ -81,11 +82,12 @@ def run_scene(
     settings = settings or Settings()
     step = progress or (lambda _step: None)
     step("images")
-    scene = load_scene(name, data)
+    with collected_warnings() as faults:
+        scene = load_scene(name, data)
     folder = Path(out) / scene.name
     stages = Stages(folder / "stages", bars=progress is not None)
     step("features")
-    features = _extract(scene, settings, stages)
+    scene, features = _extract(scene, settings, stages)
     step("matches")
     matches = _match(scene, features, settings, stages)
     step("truth")
@@ -137,7 +139,8 @@ def run_scene(
             )
             for method, result in results.items()
         },
-        warnings=stages.warnings() + too_large,
+        warnings=faults + stages.warnings() + too_large,
+        left_out=dict(scene.left_out),
         tracks=tracks,
         ratio_curve=_ratio_curve(matches, errors["input"], scene),
         image_pairs=evaluate_image_pairs(results[tracks], confidences[tracks], errors[tracks]),
@@ -155,20 +158,47 @@ def _ratio_curve(
     return ratio_curve(errors, matches.ratios, matches.sizes)
 
 
-def _extract(scene: Scene, settings: Settings, stages: Stages) -> list[Features]:
-    digests = [sha256_of(path) for path in scene.paths]
+def _extract(scene: Scene, settings: Settings, stages: Stages) -> tuple[Scene, list[Features]]:
+    """Extract the features of all images; return the scene without those that are damaged."""
+    digests = {path: sha256_of(path) for path in scene.paths}
     options = (settings.features, settings.orientations, settings.contrast)
-    stages.keys["features"] = key_of(code_of("features", "scenes"), digests, options)
-    return stages.measure(
-        "features",
-        lambda: extract_all(
+
+    def extract() -> tuple[Scene, list[Features]]:
+        found = extract_readable(
             scene.paths,
             *options,
             progress=stages.bars,
             cache=stages.folder / "features",
-            digests=digests,
-        ),
-    )
+            digests=list(digests.values()),
+        )
+        return _without_damaged(scene, found)
+
+    readable, features = stages.measure("features", extract)
+    known = [digests[path] for path in readable.paths]
+    stages.keys["features"] = key_of(code_of("features", "scenes"), known, options)
+    return readable, features
+
+
+def _without_damaged(
+    scene: Scene, found: Sequence[Features | NmfsyncError]
+) -> tuple[Scene, list[Features]]:
+    """Leave out, with a warning, images that cannot be decoded, if the scene can do without."""
+    errors = [f for f in found if isinstance(f, NmfsyncError)]
+    if errors and scene.strict:
+        raise errors[0]
+    reasons = {
+        str(path): str(error).removeprefix(f"{path}: ")
+        for path, error in zip(scene.paths, found, strict=True)
+        if isinstance(error, NmfsyncError)
+    }
+    readable = scene.without(reasons)
+    if len(readable.paths) < 2:
+        raise NmfsyncError(
+            f"{scene.name}: fewer than two images can be read ({listing(readable.left_out)})"
+        )
+    if errors:
+        warnings.warn(summary(reasons), NmfsyncWarning, stacklevel=2)
+    return readable, [f for f in found if not isinstance(f, NmfsyncError)]
 
 
 def _match(

@@ -23,7 +23,8 @@ import pooch
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.runtime.files import atomic_write, sha256_of
 from nmfsync.scenes.download import describe, download, unpack
-from nmfsync.scenes.layouts import READERS, files_below, read_folder, visible
+from nmfsync.scenes.layouts import READERS, read_folder
+from nmfsync.scenes.listing import files_below, visible
 from nmfsync.scenes.scene import Scene
 
 _PACKAGE = Path(__file__).parents[1]
@@ -262,8 +263,9 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     name : str
         "graffiti/graf", or a folder. The images are those of the folder
         itself; if it has none, those of its subfolder `images`; if that has
-        none either, those of all subfolders. Dot-files and other files are
-        skipped, and names are sorted naturally (img2 before img10).
+        none either, those of all subfolders. Names are sorted naturally (img2
+        before img10). What looks like an image but is not read is listed in
+        `Scene.left_out`; other files are skipped.
         Homographies in the Oxford (img1.ppm, H1to2p) or HPatches (1.ppm,
         H_1_2) layout are read too, and so are cameras in the EPFL (0000.jpg,
         0000.jpg.camera) or Middlebury (dino_par.txt) layout.
@@ -286,7 +288,7 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     Warns
     -----
     NmfsyncWarning
-        If some files of a folder have the name of an image but cannot be read.
+        If something in a folder is left out.
     """
     name = str(name)
     names = scene_names(name)

@@ -10,12 +10,14 @@ camera.
 import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size
+from nmfsync.scenes.listing import files_in, find_images, listing, summary, what_is_left_out
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.arrays import FloatArray
 from nmfsync.types.camera import Camera
@@ -31,11 +33,9 @@ def read_folder(folder: Path) -> Scene:
     Parameters
     ----------
     folder : Path
-        The images are those of the folder itself; if it has none, those of
-        its subfolder `images`; if that has none either, those of all
-        subfolders. A folder with H1to2p or H_1_2 is read by
-        `read_homographies`, one with NNNN.jpg.camera by `read_epfl`, and one
-        with X_par.txt by `read_middlebury`.
+        Its images are those that `find_images` finds. A folder with H1to2p or
+        H_1_2 is read by `read_homographies`, one with NNNN.jpg.camera by
+        `read_epfl`, and one with X_par.txt by `read_middlebury`.
 
     Returns
     -------
@@ -50,35 +50,33 @@ def read_folder(folder: Path) -> Scene:
     Warns
     -----
     NmfsyncWarning
-        If some files have the name of an image but cannot be read.
+        If something is left out (`Scene.left_out`).
     """
     name = f"images/{folder.resolve().name}"
+    scene = _read_with_truth(name, folder) or _read_images(name, folder)
+    if scene.left_out:
+        warnings.warn(summary(scene.left_out), NmfsyncWarning, stacklevel=3)
+    return scene
+
+
+def _read_with_truth(name: str, folder: Path) -> Scene | None:
+    """Read a folder that has homographies or cameras; None if it has none."""
     for pattern, reader in _READER_OF_FILE.items():
         if any(re.fullmatch(pattern, path.name) for path in files_in(folder)):
-            return reader(name, folder)
-    readable, faults = [], []
-    for path in _image_files(folder):
-        try:
-            image_size(path)
-            readable.append(path)
-        except NmfsyncError as error:
-            faults.append(str(error))
-    if len(readable) < 2:
-        count = "only one image" if readable else "no images"
-        fault = f" ({faults[0]})" if faults else ""
+            scene = reader(name, folder)
+            missing = "camera" if scene.cameras else "homography"
+            left_out = what_is_left_out(folder, scene.paths, f"has no {missing}")
+            return replace(scene, left_out=left_out, strict=scene.truth is not None)
+    return None
+
+
+def _read_images(name: str, folder: Path) -> Scene:
+    images, left_out = find_images(folder)
+    if len(images) < 2:
+        count = "only one image" if images else "no images"
+        fault = f" ({listing(left_out)})" if left_out else ""
         raise NmfsyncError(f"{folder}: {count} found{fault}; at least two are needed")
-    if faults:
-        more = f" and {len(faults) - 1} more files" if faults[1:] else ""
-        warnings.warn(f"skipped {faults[0]}{more}", NmfsyncWarning, stacklevel=3)
-    return Scene(name, tuple(readable))
-
-
-def _image_files(folder: Path) -> list[Path]:
-    for files in (files_in(folder), files_in(folder / "images"), files_below(folder)):
-        images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
-        if images:
-            return images
-    return []
+    return Scene(name, tuple(images), left_out=left_out, strict=False)
 
 
 _IMAGE_FILE = re.compile(r"(?:img)?([1-9][0-9]*)(\.[^.]+)")
@@ -364,37 +362,6 @@ def _numbers(text: str, place: str) -> FloatArray:
         return np.array([float(word) for word in words])
     except ValueError as error:
         raise NmfsyncError(f"{place}: contains something that is not a number ({error})") from None
-
-
-def files_in(folder: Path) -> list[Path]:
-    """List the files of a folder in natural order (img2 before img10), without dot-files."""
-    files = [path for path in visible(folder) if path.is_file()]
-    return sorted(files, key=lambda path: _natural(path.name))
-
-
-def visible(folder: Path) -> list[Path]:
-    """List files and folders in a folder, without dot-files; none if the folder is missing."""
-    try:
-        entries = list(folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        raise NmfsyncError(f"{folder}: cannot be read ({error.strerror})") from None
-    return [path for path in entries if not path.name.startswith(".")]
-
-
-def files_below(folder: Path) -> list[Path]:
-    """List the files of a folder and its subfolders in natural order, without hidden ones."""
-    found = []
-    for path in folder.rglob("*"):
-        relative = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in relative.parts):
-            found.append((_natural(relative.as_posix()), path))
-    return [path for _, path in sorted(found)]
-
-
-def _natural(text: str) -> tuple[list[tuple[int, str]], str]:
-    """Sort key: numbers by value; the text itself decides between 01 and 1."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", text.casefold())
-    return [(int(part), "") if part[0].isdigit() else (-1, part) for part in parts], text
 
 
 # The format of a data set, and the function that reads a scene from its name and folder.

@@ -1,7 +1,8 @@
 """A scene: its images, and what is known about them."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nmfsync.scenes.images import Images
@@ -27,6 +28,10 @@ class Scene:
     bounds : (2, 3) float64 array or None
         Minimum and maximum corner of a box around the scene, in the world
         coordinates of the cameras. None if unknown.
+    left_out : dict of str to str
+        What is in the folder of the images and is not read: path -> reason.
+    strict : bool
+        Whether an image that cannot be decoded is an error; otherwise a run leaves it out.
     """
 
     name: str
@@ -34,6 +39,8 @@ class Scene:
     truth: Truth | None = None
     cameras: tuple[Camera, ...] | None = None
     bounds: FloatArray | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict, hash=False)
+    strict: bool = True
 
     @property
     def images(self) -> Images:
@@ -52,3 +59,13 @@ class Scene:
     def labels(self) -> tuple[str, ...]:
         """Short names of the images, for pictures and tables."""
         return tuple(path.stem for path in self.paths)
+
+    def without(self, reasons: Mapping[str, str]) -> "Scene":
+        """Leave images out of a scene without truth: their paths, and why."""
+        kept = [i for i, path in enumerate(self.paths) if str(path) not in reasons]
+        return replace(
+            self,
+            paths=tuple(self.paths[i] for i in kept),
+            cameras=tuple(self.cameras[i] for i in kept) if self.cameras else None,
+            left_out={**self.left_out, **reasons},
+        )
