@@ -61,16 +61,16 @@ def _map(pixels: AnyArray, nodata: float | None) -> tuple[NDArray[np.uint8], tup
     else:
         low, high = _range(known)
     values[missing] = low
-    return _stretch(np.clip(values, low, high), low, high), tuple(faults)
+    return _stretch(values, low, high), tuple(faults)
 
 
 def _stretch(values: AnyArray, low: float, high: float) -> NDArray[np.uint8]:
     if high - low > np.finfo(values.dtype).max:  # the difference must not overflow
         values, low, high = values / 4, low / 4, high / 4
-    values -= low
-    values /= high - low
-    values *= 255
-    return np.asarray(np.rint(values).astype(np.uint8))
+    from skimage.exposure import rescale_intensity  # most images have 8 bits
+
+    stretched = rescale_intensity(values, in_range=(low, high), out_range=(0.0, 255.0))
+    return np.asarray(np.rint(stretched).astype(np.uint8))
 
 
 def _range(known: AnyArray) -> tuple[float, float]:
