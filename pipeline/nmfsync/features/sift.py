@@ -100,10 +100,18 @@ def check_options(
 
 
 def extract_with_faults(
-    image: Image, limit: int, orientations: bool, contrast: float, max_pixels: int
+    image: Image,
+    limit: int,
+    orientations: bool,
+    contrast: float,
+    max_pixels: int,
+    sha256: str | None = None,
 ) -> tuple[Features, list[str]]:
-    """Extract at most `limit` features as `extract` does, but return the texts of warnings."""
-    full = _gray(image)
+    """Extract at most `limit` features as `extract` does, but return the texts of warnings.
+
+    With `sha256`, a file that is another one is an error, see `read_gray`.
+    """
+    full = _gray(image, sha256)
     height, width = full.shape
     pixels = _reduce(full, max_pixels)
     faults = [] if pixels is full else [_REDUCED.format(max_pixels / 1e6)]
@@ -125,10 +133,10 @@ def extract_with_faults(
     return features, faults
 
 
-def _gray(image: Image) -> NDArray[np.uint8]:
+def _gray(image: Image, sha256: str | None) -> NDArray[np.uint8]:
     """Read or convert an image: (h, w) grey levels."""
     if not isinstance(image, np.ndarray):
-        return read_gray(image)
+        return read_gray(image, sha256)
     if image.dtype != np.uint8 or not (image.ndim == 2 or image.shape[2:] == (3,)):
         raise NmfsyncError(
             f"image: must be a (h, w) or (h, w, 3) uint8 array, got {image.shape} {image.dtype}"

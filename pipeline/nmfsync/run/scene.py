@@ -29,7 +29,7 @@ from nmfsync.run.settings import Settings
 from nmfsync.run.stages import Stages
 from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import code_behind, code_of, key_of, versions
-from nmfsync.runtime.files import atomic_write, sha256_of
+from nmfsync.runtime.files import atomic_write
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.scene import Scene
 from nmfsync.synchronisation.methods import METHODS, MIN_PROBABILITY, resolve_universe_size
@@ -156,9 +156,8 @@ def _ratio_curve(
 
 
 def _extract(scene: Scene, settings: Settings, stages: Stages) -> list[Features]:
-    digests = [sha256_of(path) for path in scene.paths]
     options = (settings.features, settings.orientations, settings.contrast)
-    stages.keys["features"] = key_of(code_of("features", "scenes"), digests, options)
+    stages.keys["features"] = key_of(code_of("features", "scenes"), scene.digests, options)
     return stages.measure(
         "features",
         lambda: extract_all(
@@ -166,7 +165,7 @@ def _extract(scene: Scene, settings: Settings, stages: Stages) -> list[Features]
             *options,
             progress=stages.bars,
             cache=stages.folder / "features",
-            digests=digests,
+            digests=scene.digests,
         ),
     )
 

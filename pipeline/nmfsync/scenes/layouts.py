@@ -11,11 +11,12 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size
+from nmfsync.scenes.images import IMAGE_SUFFIXES, ImageFile, look_at
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.arrays import FloatArray
 from nmfsync.types.camera import Camera
@@ -59,8 +60,7 @@ def read_folder(folder: Path) -> Scene:
     readable, faults = [], []
     for path in _image_files(folder):
         try:
-            image_size(path)
-            readable.append(path)
+            readable.append(look_at(path))
         except NmfsyncError as error:
             faults.append(str(error))
     if len(readable) < 2:
@@ -70,7 +70,13 @@ def read_folder(folder: Path) -> Scene:
     if faults:
         more = f" and {len(faults) - 1} more files" if faults[1:] else ""
         warnings.warn(f"skipped {faults[0]}{more}", NmfsyncWarning, stacklevel=3)
-    return Scene(name, tuple(readable))
+    return _scene(name, readable)
+
+
+def _scene(name: str, images: Sequence[ImageFile], **known: Any) -> Scene:
+    """Make a scene of the images as they are now, and of what is known about them."""
+    paths, _, digests = zip(*images, strict=True)
+    return Scene(name, paths, digests=digests, **known)
 
 
 def _image_files(folder: Path) -> list[Path]:
@@ -104,12 +110,17 @@ def read_homographies(name: str, folder: Path) -> Scene:
         If an image or a homography is missing or invalid.
     """
     paths = _numbered_images(folder)
-    maps = [np.eye(3)]
-    for number in range(2, len(paths) + 1):
-        files = [folder / f"H1to{number}p", folder / f"H_1_{number}"]
-        maps.append(_read_homography(next((f for f in files if f.is_file()), files[0])))
-    sizes = np.array([image_size(path) for path in paths])
-    return Scene(name, paths, Homographies(np.array(maps), sizes))
+    files = [homography_file(folder, number) for number in range(2, len(paths) + 1)]
+    maps = [np.eye(3), *map(_read_homography, files)]
+    images = [look_at(path) for path in paths]
+    sizes = np.array([image.size for image in images])
+    return _scene(name, images, truth=Homographies(np.array(maps), sizes))
+
+
+def homography_file(folder: Path, number: int) -> Path:
+    """Return the file with the homography from image 1 to another image, counted from 1."""
+    files = [folder / f"H1to{number}p", folder / f"H_1_{number}"]
+    return next((file for file in files if file.is_file()), files[0])
 
 
 def _numbered_images(folder: Path) -> tuple[Path, ...]:
@@ -181,15 +192,12 @@ def read_epfl(name: str, folder: Path) -> Scene:
     for stem, path in cameras.items():
         if stem not in images:
             raise NmfsyncError(f"{count}; the image of {path.name} is missing")
-    paths = _at_least_two(images.values(), folder)
-    return Scene(
-        name,
-        paths,
-        cameras=tuple(_read_epfl_camera(cameras[path.stem], path) for path in paths),
-    )
+    files = [look_at(path) for path in _at_least_two(images.values(), folder)]
+    found = tuple(_read_epfl_camera(cameras[file.path.stem], file) for file in files)
+    return _scene(name, files, cameras=found)
 
 
-def _read_epfl_camera(path: Path, image: Path) -> Camera:
+def _read_epfl_camera(path: Path, image: ImageFile) -> Camera:
     numbers = _numbers(_read_text(path), str(path))
     if numbers.size != 26:
         raise NmfsyncError(
@@ -205,10 +213,10 @@ def _read_epfl_camera(path: Path, image: Path) -> Camera:
     R = R.reshape(3, 3).T
     camera = Camera(K.reshape(3, 3), R, -R @ centre, (width, height), (k1, k2, 0.0, 0.0, k3))
     _check_camera(camera, str(path))
-    actual = image_size(image)
+    actual = image.size
     if abs(actual[0] * height / (actual[1] * width) - 1) > 0.01:
         raise NmfsyncError(
-            f"{path}: is for an image of {width} × {height} pixels, but {image.name} has "
+            f"{path}: is for an image of {width} × {height} pixels, but {image.path.name} has "
             f"{actual[0]} × {actual[1]}; a calibrated image must not be rotated or cropped"
         )
     return camera.scaled_to(actual)
@@ -253,12 +261,14 @@ def read_middlebury(name: str, folder: Path) -> Scene:
         if image not in rows:
             raise NmfsyncError(f"{count}; {image} has no camera")
     paths = _at_least_two([images[image] for image in rows], folder)
+    looked_at = [look_at(path) for path in paths]
     cameras = []
-    for path, (numbers, place) in zip(paths, rows.values(), strict=True):
+    for file, (numbers, place) in zip(looked_at, rows.values(), strict=True):
         K, R, t = np.split(numbers, [9, 18])
-        cameras.append(Camera(K.reshape(3, 3), R.reshape(3, 3), t, image_size(path)))
+        cameras.append(Camera(K.reshape(3, 3), R.reshape(3, 3), t, file.size))
         _check_camera(cameras[-1], place)
-    return Scene(name, paths, cameras=tuple(cameras), bounds=_read_bounds(folder / "README.txt"))
+    bounds = _read_bounds(folder / "README.txt")
+    return _scene(name, looked_at, cameras=tuple(cameras), bounds=bounds)
 
 
 def _read_par_rows(path: Path) -> dict[str, tuple[FloatArray, str]]:

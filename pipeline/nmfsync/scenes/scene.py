@@ -27,6 +27,9 @@ class Scene:
     bounds : (2, 3) float64 array or None
         Minimum and maximum corner of a box around the scene, in the world
         coordinates of the cameras. None if unknown.
+    digests : tuple of str or None
+        SHA-256 of every image file when the scene was loaded, in hexadecimal. A file
+        that is another one when it is used is an error. None: files are used as they are.
     """
 
     name: str
@@ -34,11 +37,12 @@ class Scene:
     truth: Truth | None = None
     cameras: tuple[Camera, ...] | None = None
     bounds: FloatArray | None = None
+    digests: tuple[str, ...] | None = None
 
     @property
     def images(self) -> Images:
         """The images, each read from disk when it is used."""
-        return Images(self.paths)
+        return Images(self.paths, self.digests)
 
     @property
     def names(self) -> tuple[str, ...]:
