@@ -13,6 +13,10 @@ class NmfsyncWarning(UserWarning):
     """A result that is degraded: one line that says what is missing and why."""
 
 
+class ChangedError(NmfsyncError):
+    """A file is another one than before."""
+
+
 class TooLargeError(NmfsyncError):
     """The problem is too large for this method."""
 

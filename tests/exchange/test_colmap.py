@@ -15,6 +15,7 @@ from builders import between, contents, links
 from colmap_scenes import EXTRA, POINTS, copy_on_one_core, map_images, write_database
 from nmfsync import MultiMatching, NmfsyncError, NmfsyncWarning, PairwiseMatches, synchronise
 from nmfsync.evaluation.tracks import track_counts
+from nmfsync.exchange import colmap
 from nmfsync.matching import verification
 
 pycolmap = pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
@@ -488,6 +489,27 @@ def test_a_source_that_changed_is_refused(database, tmp_path):
     with pytest.raises(NmfsyncError, match="not those of these matches"):
         matches.to_colmap(tmp_path / "out.db")
     assert not (tmp_path / "out.db").exists()
+
+
+def test_keypoints_that_moved_are_refused(database, tmp_path):
+    matches = PairwiseMatches.from_colmap(database)
+    sql(database, "UPDATE matches SET data = data")  # which changes the file, but no content
+    matches.to_colmap(tmp_path / "same.db")
+    sql(database, "UPDATE keypoints SET data = zeroblob(length(data)) WHERE image_id = 1")
+    for use in (lambda: matches.to_colmap(tmp_path / "out.db"), matches.source.xy):
+        with pytest.raises(NmfsyncError, match="its images or keypoints are not those of these"):
+            use()
+    assert not (tmp_path / "out.db").exists()
+
+
+def test_a_database_that_changes_while_it_is_read_is_refused(database, monkeypatch):
+    def read_late(*arguments, choose=colmap._choose_table):
+        sql(database, "UPDATE keypoints SET data = zeroblob(length(data)) WHERE image_id = 1")
+        return choose(*arguments)
+
+    monkeypatch.setattr(colmap, "_choose_table", read_late)
+    with pytest.raises(NmfsyncError, match="has changed while it was used; run again"):
+        PairwiseMatches.from_colmap(database)
 
 
 def test_an_image_without_its_camera_is_refused(database, tmp_path):

@@ -326,6 +326,19 @@ def test_features_that_changed_are_refused(files, tmp_path):
         matches.to_hloc(tmp_path / "out.h5")
 
 
+@pytest.mark.parametrize(("number", "what"), [(1, "images or keypoints"), (0, "matches")])
+def test_contents_that_changed_are_refused(files, tmp_path, number, what):
+    matches = PairwiseMatches.from_hloc(*files)
+    with h5py.File(files[number], "r+") as file:
+        arrays = []
+        file.visititems(lambda name, item: arrays.append(item) if hasattr(item, "shape") else None)
+        array = next(a for a in arrays if a.name.endswith(("keypoints", "matches0")))
+        array[0] = array[0] - 1
+    with pytest.raises(NmfsyncError, match=f"its {what} are not those of these matches"):
+        matches.to_hloc(tmp_path / "out.h5")
+    assert not (tmp_path / "out.h5").exists()
+
+
 def test_matches_from_elsewhere_cannot_be_written(tmp_path):
     W, _, sizes = nmfsync.synthetic.generate(k=3, d=4, rho=1.0, sigma=0.0)
     with pytest.raises(NmfsyncError, match=r"do not come from .*from_hloc"):

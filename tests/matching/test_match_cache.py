@@ -173,7 +173,7 @@ def test_two_runs_at_once_do_not_damage_each_other(collection, tmp_path):
         thread.join()
     assert bits(results[0]) == bits(match(collection))
     assert bits(results[1]) == bits(match(collection[1:]))
-    assert all(load(path) for path in tmp_path.rglob("*.npz"))
+    assert all(load(path, path.stem, dict) for path in tmp_path.rglob("*.npz"))
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(collection, tmp_path):

@@ -5,12 +5,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 import rendered
 from builders import make_features, one_line
-from nmfsync import NmfsyncError, Settings, run_scene
+from nmfsync import NmfsyncError, Settings, load_scene, run_scene
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.report.scene_page import write_scene_report
 from nmfsync.run import truth
@@ -191,6 +192,18 @@ def test_swapped_rotations_are_noticed(folder, tmp_path):
         path.write_text("\n".join(rows) + "\n")
     with pytest.raises(NmfsyncError, match="the cameras do not fit the images"):
         run_scene(folder, QUICK, tmp_path / "out")
+
+
+@pytest.mark.usefixtures("report")
+def test_an_image_of_another_size_than_its_homography_is_named(tmp_path):
+    folder = shutil.copytree(load_scene("sample").paths[0].parent, tmp_path / "scene")
+    image = folder / "img4.jpg"
+    cv2.imwrite(str(image), cv2.resize(cv2.imread(str(image)), (240, 240)))
+    evaluation = run_scene(folder, Settings(methods=("spectral",)), tmp_path / "out")
+    (text,) = evaluation.warnings
+    assert text.startswith(f"{image} (H1to4p): the homographies do not fit the images")
+    page = (tmp_path / "out/images/scene/report.html").read_text()
+    assert "the homographies do not fit the images" in page
 
 
 @pytest.mark.parametrize(

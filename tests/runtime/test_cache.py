@@ -1,9 +1,11 @@
 """Digests, and entries on disk: whole or not there."""
 
+import os
 import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from nmfsync.runtime.cache import PairCache, digest, load, save
 
@@ -32,7 +34,7 @@ def test_a_killed_run_leaves_whole_entries_only(tmp_path):
         "from nmfsync.runtime.cache import save\n"
         "n = 0\n"
         "while True:\n"
-        "    save(Path(sys.argv[1]) / f'{n % 5}.npz', {'a': np.full(200_000, n)}); n += 1\n"
+        "    save(Path(sys.argv[1]) / f'{n % 5}.npz', 'key', {'a': np.full(200_000, n)}); n += 1\n"
         "    print(n, flush=True)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE) as run:
@@ -41,7 +43,7 @@ def test_a_killed_run_leaves_whole_entries_only(tmp_path):
         run.kill()
     entries = list(tmp_path.glob("[0-9].npz"))
     assert len(entries) == 5
-    assert all(len(set(load(path)["a"])) == 1 for path in entries)
+    assert all(len(set(load(path, "key", dict)["a"])) == 1 for path in entries)
 
 
 def known(cache):
@@ -66,9 +68,103 @@ def test_a_pair_is_found_under_both_contents_only(tmp_path):
     assert known(other) == {}
 
 
-def test_saved_arrays_come_back(tmp_path):
-    save(tmp_path / "a" / "b.npz", {"x": np.arange(3), "y": np.array("text")})
-    arrays = load(tmp_path / "a" / "b.npz")
+def test_saved_arrays_come_back_under_their_key(tmp_path):
+    save(tmp_path / "a" / "b.npz", "key", ARRAYS)
+    arrays = load(tmp_path / "a" / "b.npz", "key", dict)
     assert arrays["x"].tolist() == [0, 1, 2]
     assert str(arrays["y"]) == "text"
-    assert load(tmp_path / "missing.npz") is None
+    assert load(tmp_path / "missing.npz", "key", dict) is None
+    assert load(tmp_path / "a" / "b.npz", "other key", dict) is None
+    assert np.load(tmp_path / "a" / "b.npz")["x"].tolist() == [0, 1, 2]  # an ordinary file
+
+
+def test_an_entry_that_cannot_be_unpacked_is_made_again(tmp_path):
+    save(tmp_path / "a.npz", "key", ARRAYS)
+    assert load(tmp_path / "a.npz", "key", lambda arrays: arrays["z"]) is None
+
+
+ARRAYS = {"x": np.arange(3), "y": np.array("text")}
+
+
+@pytest.fixture
+def entry(tmp_path):
+    """Return the path of an entry."""
+    save(tmp_path / "entry.npz", "key", ARRAYS)
+    return tmp_path / "entry.npz"
+
+
+def test_no_damaged_byte_is_overlooked(entry):
+    whole = entry.read_bytes()
+    flips = [(place, 1 << place % 8) for place in range(len(whole))]
+    damaged = [whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :] for at, bit in flips]
+    damaged += [part for at in range(0, len(whole), 50) for part in (whole[:at], whole[at + 1 :])]
+    for content in [*damaged, whole + b"!", b"!" + whole, whole * 2]:
+        entry.write_bytes(content)
+        assert load(entry, "key", dict) is None
+    entry.write_bytes(whole)
+    assert load(entry, "key", dict) is not None
+
+
+@pytest.mark.parametrize("content", [{}, {"x": np.arange(4)}, ARRAYS], ids=["none", "one", "same"])
+def test_a_file_of_arrays_that_nothing_here_wrote_is_no_entry(entry, content):
+    with entry.open("wb") as file:
+        np.savez(file, **content)
+    assert load(entry, "key", dict) is None
+
+
+def replace_by(entry, kind):
+    """Put something else in the place of an entry."""
+    kept = entry.rename(entry.with_name("kept"))
+    match kind:
+        case "folder":
+            entry.mkdir()
+        case "pipe":
+            os.mkfifo(entry)
+        case "link to itself":
+            entry.symlink_to(entry)
+        case "link to nothing":
+            entry.symlink_to("nothing")
+        case "link to a device":
+            entry.symlink_to("/dev/zero")
+        case "link to a folder":
+            entry.symlink_to(entry.parent)
+        case "forbidden":
+            kept.rename(entry).chmod(0)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "pipe", "link to itself", "link to nothing", "link to a device", "link to a folder",
+        pytest.param("forbidden", marks=pytest.mark.skipif(os.geteuid() == 0, reason="for root")),
+    ],
+)  # fmt: skip
+def test_whatever_is_in_the_place_of_an_entry_is_replaced(entry, kind):
+    replace_by(entry, kind)
+    assert load(entry, "key", dict) is None
+    save(entry, "key", ARRAYS)
+    assert load(entry, "key", dict) is not None
+    assert entry.is_file()
+    assert not entry.is_symlink()
+
+
+def test_a_folder_in_the_place_of_an_entry_is_named(entry):
+    replace_by(entry, "folder")
+    assert load(entry, "key", dict) is None
+    with pytest.raises(IsADirectoryError) as error:
+        save(entry, "key", ARRAYS)
+    assert error.value.filename == str(entry)
+
+
+def test_two_swapped_entries_are_made_again(tmp_path):
+    contents = [digest("a"), digest("b"), digest("c")]
+    pairs = np.array([(0, 1), (1, 2)])
+    cache = PairCache(tmp_path, contents, pairs)
+    for n in range(2):
+        cache.add(n, np.int32([[n, n, n]]))
+    cache.flush()
+    first, second = sorted(tmp_path.iterdir())
+    first.rename(tmp_path / "aside")
+    second.rename(first)
+    (tmp_path / "aside").rename(second)
+    assert known(PairCache(tmp_path, contents, pairs)) == {}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from archive_server import ArchiveServer, archive_server, sha256, tar_gz, zipped
+from builders import one_line
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.scenes import catalogue, download
 
@@ -277,6 +278,65 @@ def test_hashes_are_recorded_where_none_are_known(server, cache):
     (cache / "set/a/img1.ppm").write_bytes(b"changed")
     statuses = {check.path.name: check.status for check in catalogue.check_files("set")}
     assert statuses == {"H1to2p": "ok", "img1.ppm": "differs", "img2.ppm": "ok"}
+
+
+def damage(path: Path) -> None:
+    """Flip one bit of a file: its size and, of an image, its header stay."""
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("files", [HASHES, {}], ids=["published", "recorded"])
+@pytest.mark.parametrize("name", [*FILES])
+@pytest.mark.filterwarnings("ignore:set/a. no hashes are known")
+def test_a_changed_file_is_not_used(server, cache, name, files):
+    write_catalogue(("a", None, server.serve("a.tar.gz", GOOD)), files=files)
+    before = catalogue.load_scene("set/a")
+    damage(cache / "set/a" / name)
+    (cache / "set/a/notes.txt").write_text("of my own")
+    with pytest.raises(NmfsyncError, match="is not the known file") as error:
+        catalogue.load_scene("set/a")
+    assert one_line(error).startswith(f"{cache / 'set/a' / name}: ")
+    assert one_line(error).endswith(": nmfsync data fetch set/a")
+    catalogue.fetch("set/a")
+    assert catalogue.load_scene("set/a").digests == before.digests
+
+
+def test_a_changed_file_in_a_folder_of_ones_own_names_the_folder(server, tmp_path):
+    write_catalogue(("a", None, server.serve("a.tar.gz", GOOD)))
+    home = tmp_path / "my data"
+    catalogue.fetch("set/a", home)
+    damage(home / "set/a/H1to2p")
+    with pytest.raises(NmfsyncError, match=f"data fetch set/a --data '{home}'"):
+        catalogue.load_scene("set/a", home)
+
+
+def test_an_image_that_changes_after_the_check_is_not_used(server, cache, monkeypatch):
+    write_catalogue(("a", None, server.serve("a.tar.gz", GOOD)))
+    catalogue.fetch("set/a")
+    read = catalogue.READERS["homographies"]
+
+    def read_late(name, folder):
+        damage(folder / "img2.ppm")
+        return read(name, folder)
+
+    monkeypatch.setitem(catalogue.READERS, "homographies", read_late)
+    with pytest.raises(NmfsyncError, match=r"img2\.ppm: is not the known file"):
+        catalogue.load_scene("set/a")
+
+
+@pytest.mark.parametrize("content", [b"half a line", b"\xff\n", b"0" * 64 + b" one blank\n"])
+@pytest.mark.filterwarnings("ignore:set/a. no hashes are known")
+def test_a_damaged_record_of_hashes_is_named(server, cache, content):
+    write_catalogue(("a", None, server.serve("a.tar.gz", GOOD)), files={})
+    catalogue.fetch("set/a")
+    (cache / "set/a/SHA256SUMS").write_bytes(content)
+    with pytest.raises(NmfsyncError, match="SHA256SUMS: is not the known file") as error:
+        catalogue.load_scene("set/a")
+    one_line(error)
+    catalogue.fetch("set/a")
+    catalogue.load_scene("set/a")
 
 
 def test_two_fetches_at_once_do_not_harm_each_other(server, cache):

@@ -13,7 +13,7 @@ from PIL import Image
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.features.sift import extract
-from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size, read_gray, read_image
+from nmfsync.scenes.images import IMAGE_SUFFIXES, look_at, read_gray, read_image
 
 # Two rows of three pixels, so that width and height, and the colours, cannot be confused.
 RGB = np.array(
@@ -30,7 +30,7 @@ def half(path):
 def test_colours_come_back_as_rgb_rows_by_columns(write_image):
     path = write_image("a.png", Image.fromarray(RGB))
     assert np.array_equal(read_image(path), RGB)
-    assert image_size(path) == (3, 2)
+    assert look_at(path).size == (3, 2)
 
 
 def test_grey_is_the_weighted_sum_of_the_colours(write_image):
@@ -130,7 +130,7 @@ def test_tiff_of_any_layout_is_read(tmp_path, dtype, channels, planes, compressi
         colours = np.rint(colours * (255 / 240))
     assert np.array_equal(read_image(path), colours)
     assert np.array_equal(read_gray(path), cv2.cvtColor(read_image(path), cv2.COLOR_RGB2GRAY))
-    assert image_size(path) == (48, 40)
+    assert look_at(path).size == (48, 40)
 
 
 @pytest.mark.parametrize("compression", [1, 5, 8])  # none, LZW, Deflate; as OpenCV writes them
@@ -211,7 +211,7 @@ def test_exif_orientation_is_ignored(tmp_path):
     exif[0x0112] = 6  # "rotate by 90 degrees to view"
     path = tmp_path / "a.jpg"
     Image.new("RGB", (60, 50)).save(path, exif=exif)
-    assert image_size(path) == (60, 50)
+    assert look_at(path).size == (60, 50)
     assert read_image(path).shape == (50, 60, 3)
     assert read_gray(path).shape == (50, 60)
 
@@ -237,7 +237,7 @@ def test_file_cut_in_half_is_an_error_and_no_half_picture(write_image, suffix, r
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("read", [read_image, read_gray, image_size])
+@pytest.mark.parametrize("read", [read_image, read_gray, look_at])
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
@@ -268,7 +268,7 @@ def test_more_pixels_than_can_be_decoded_is_an_error_before_decoding(tmp_path):
 
 def test_size_comes_from_the_header_alone(write_image):
     path = write_image("a.png", np.random.default_rng(0).integers(0, 256, (40, 30), np.uint8))
-    assert image_size(half(path)) == (30, 40)
+    assert look_at(half(path)).size == (30, 40)
 
 
 # --- JPEG files without their end

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy import io
 
+from nmfsync import run_study
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.files import sha256_of
+from nmfsync.study import runner
 from nmfsync.study.landmarks import (
     RINGS,
     SECTORS,
@@ -170,7 +173,7 @@ def test_wrong_number_of_frames(frames):
 
 def write_house(folder, **content):
     path = folder / "landmarks" / "house" / "house_sync_data.mat"
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     frames = np.empty((1, 2), dtype=object)
     frames[0, 0], frames[0, 1] = CORNER, CORNER + 1
     io.savemat(path, {"data": frames, **content})
@@ -200,6 +203,28 @@ def test_missing_data_say_where_and_whose(tmp_path):
         load_landmarks("hotel", tmp_path)
     assert str(tmp_path) in str(e.value)
     assert "\n" not in str(e.value)
+
+
+def test_a_file_that_has_changed_since_it_was_hashed(tmp_path):
+    path = write_house(tmp_path, Wnoise=np.eye(6))
+    before = sha256_of(path)
+    load_landmarks("house", tmp_path, before)
+    write_house(tmp_path, Wnoise=np.eye(6)[::-1])
+    with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: has changed while it was used"):
+        load_landmarks("house", tmp_path, before)
+
+
+def test_samples_of_other_landmarks_are_not_used(tmp_path, monkeypatch):
+    keys = []
+    monkeypatch.setattr("nmfsync.run.study.run_samples", lambda study, *_: keys.append(study.base))
+    monkeypatch.setattr("nmfsync.run.study.write_study_report", lambda *_: None)
+    (tmp_path / "landmarks/hotel").mkdir(parents=True)
+    (tmp_path / "landmarks/hotel/groundT.mat").write_bytes(b"published")
+    for content in (np.eye(6), np.eye(6)[::-1]):
+        write_house(tmp_path, Wnoise=content)
+        run_study("landmarks", tmp_path / "out", data=tmp_path)
+    before, after = (runner._key(base, 0) for base in keys)
+    assert before != after
 
 
 def test_no_folder_at_all(monkeypatch):

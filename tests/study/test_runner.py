@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import random
 import sys
 from dataclasses import replace
 
@@ -47,7 +49,7 @@ def test_table_is_tidy_and_right(tmp_path):
     samples = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     errors = [
         measured["nmfsync"]["gt_error"]
-        for key, measured in samples[1:]
+        for key, measured, _ in samples[1:]
         if json.loads(key)[0]["sigma"] == 0.8
     ]
     row = next(
@@ -86,6 +88,41 @@ def test_an_interrupted_study_continues(tmp_path, monkeypatch):
     assert len(seeds) == 4 * 3 - whole_lines
     again, whole = ((tmp_path / name / "results.csv").read_bytes() for name in ("part", "whole"))
     assert again == whole
+
+
+def test_damaged_samples_are_measured_again(tmp_path, monkeypatch):
+    run(tmp_path)
+    store, table = tmp_path / "samples.jsonl", (tmp_path / "results.csv").read_bytes()
+    header, *lines = store.read_bytes().splitlines(keepends=True)
+    rng = random.Random(0)
+    seeds = computed(monkeypatch)
+    for _ in range(8):
+        at = rng.randrange(len(lines))
+        line = bytearray(lines[at])
+        place = rng.randrange(len(line))
+        line[place] ^= 1 << rng.randrange(7)
+        number = rng.randrange(10)  # a digit of a sample that looks right
+        other = lines[at].replace(b"0.", b"0.%d" % number, 1)
+        for damaged in (bytes(line), other, b"[1, 2, 3]\n", b"null\n", b"\xff\xfe\n", b"\n"):
+            seeds.clear()
+            store.write_bytes(b"".join([header, *lines[:at], damaged, *lines[at + 1 :]]))
+            run(tmp_path)
+            assert 1 <= len(seeds) <= 2  # two, if two lines became one
+            assert (tmp_path / "results.csv").read_bytes() == table
+
+
+def test_a_store_that_is_no_file_is_replaced_or_named(tmp_path):
+    run(tmp_path, samples=1)
+    store, whole = tmp_path / "samples.jsonl", (tmp_path / "samples.jsonl").read_bytes()
+    for make in (os.mkfifo, lambda path: path.symlink_to("nothing"), lambda path: path.touch()):
+        store.unlink()
+        make(store)
+        run(tmp_path, samples=1)
+        assert store.read_bytes() == whole
+    store.unlink()
+    store.mkdir()
+    with pytest.raises(IsADirectoryError):
+        run(tmp_path, samples=1)
 
 
 def test_more_samples_add_to_those_there_are(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from builders import one_line
 from nmfsync import NmfsyncError
 from nmfsync.features.sift import extract
 from nmfsync.matching.match import match
-from nmfsync.scenes.images import image_size
+from nmfsync.scenes.images import look_at
 from nmfsync.truth.depth_files import depth_maps_beside
 from nmfsync.types.camera import Camera
 from real_data import real_data
@@ -153,7 +153,7 @@ def _epfl_camera(image: Path) -> Camera:
     R = values[12:21].reshape(3, 3).T
     size = (int(values[24]), int(values[25]))
     calibrated = Camera(values[:9].reshape(3, 3), R, -R @ values[21:24], size)
-    return calibrated.scaled_to(image_size(image))
+    return calibrated.scaled_to(look_at(image).size)
 
 
 def test_matches_of_fountain_move_onto_each_other():

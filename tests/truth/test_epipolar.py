@@ -1,5 +1,6 @@
 """Distances to epipolar lines, and what they say about cameras."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +9,17 @@ import pytest
 from scipy import sparse
 
 from builders import make_features
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.truth.epipolar import check_cameras, epipolar_distance
+from nmfsync import extract_all, load_scene, match
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
+from nmfsync.scenes.catalogue import scene_names
+from nmfsync.truth.epipolar import check_cameras, check_homographies, epipolar_distance
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import PairwiseMatches
+from nmfsync.types.truth import Homographies
+from real_data import real_data
+
+ARRAYS = ("xy", "descriptors", "scale", "orientation")
 
 K = np.array([[100.0, 0, 50], [0, 100, 50], [0, 0, 1]])
 LEFT = Camera(K, np.eye(3), np.zeros(3), (101, 101))
@@ -67,7 +74,7 @@ def turned(degrees: float, centre: tuple[float, float, float]) -> Camera:
     return Camera(K, R, -R @ np.array(centre), (101, 101))
 
 
-FOLDER = Path("a")  # what messages name
+FOLDER, NAMES = Path("a"), ["x.png", "y.png", "z.png", "u.png"]  # what messages name
 
 CAMERAS = (turned(20, (-3, 0.5, 1)), turned(-5, (0, 0, 0)), turned(-35, (3, -1, 2)))
 
@@ -81,7 +88,7 @@ def observed(cameras=CAMERAS, n=60) -> tuple[list[Features], PairwiseMatches]:
 
 
 def test_cameras_that_fit_pass():
-    check_cameras(CAMERAS, *observed(), FOLDER)
+    check_cameras(CAMERAS, *observed(), FOLDER, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +110,7 @@ def test_cameras_read_in_another_convention_are_refused(misread, cause):
 def test_cameras_of_other_images_are_doubted():
     others = (CAMERAS[1], CAMERAS[2], CAMERAS[0])
     with pytest.warns(NmfsyncWarning, match="do they belong together"):
-        check_cameras(others, *observed(), FOLDER)
+        check_cameras(others, *observed(), FOLDER, NAMES)
 
 
 def test_few_matches_prove_nothing():
@@ -111,3 +118,88 @@ def test_few_matches_prove_nothing():
     check_cameras(wrong, *observed(n=16), FOLDER)
     features, _ = observed()
     check_cameras(wrong, features, PairwiseMatches(sparse.eye(180), [60] * 3), FOLDER)
+
+
+def test_one_camera_of_another_image_is_named():
+    cameras = (*CAMERAS, turned(3, (1, -1, 0.5)))
+    features, matches = observed(cameras)
+    wrong = (*cameras[:2], turned(80, (9, 3, 2)), cameras[3])
+    with pytest.warns(NmfsyncWarning, match=r"^z\.png: the cameras do not fit the images"):
+        check_cameras(wrong, features, matches, FOLDER, NAMES)
+
+
+# --- check_homographies
+
+
+@pytest.fixture(scope="module")
+def album():
+    """Return the scene of the sample, its features and matches."""
+    scene = load_scene("sample/astronaut")
+    features = extract_all(scene.paths, progress=False)
+    return scene, features, match(features, weighted=True, progress=False)
+
+
+def doubted(maps, sizes, features, matches) -> list[str]:
+    """Names of the images that are said not to fit their homographies."""
+    with collected_warnings() as texts:
+        names = [f"img{n}" for n in range(len(features))]
+        check_homographies(Homographies(np.array(maps), sizes), features, matches, names)
+    assert len(texts) <= 1
+    return re.findall(r"img\d|\d more", "".join(texts).partition(":")[0])
+
+
+def test_homographies_that_fit_pass(album):
+    scene, features, matches = album
+    assert doubted(scene.truth.maps, scene.truth.image_sizes, features, matches) == []
+
+
+@pytest.mark.parametrize("wrong", range(6))
+@pytest.mark.parametrize("kind", ["half the size", "inverted", "of another image"])
+def test_one_wrong_homography_is_named(album, wrong, kind):
+    scene, features, matches = album
+    maps = scene.truth.maps.copy()
+    if kind == "half the size":
+        xy = (features[wrong].xy + 0.5) / 2 - 0.5
+        features = [*features]
+        features[wrong] = replace(features[wrong], xy=xy, image_size=(240, 240))
+    elif wrong == 0:
+        return  # it has no homography
+    else:
+        maps[wrong] = np.linalg.inv(maps[wrong]) if kind == "inverted" else maps[wrong % 5 + 1]
+    assert doubted(maps, scene.truth.image_sizes, features, matches) == [f"img{wrong}"]
+
+
+@pytest.mark.parametrize("kind", ["half the size", "inverted"])
+def test_where_hardly_any_fits_the_others_are_named(album, kind):
+    scene, features, matches = album
+    maps, sizes = scene.truth.maps, scene.truth.image_sizes
+    if kind == "half the size":
+        features = [replace(f, xy=(f.xy + 0.5) / 2 - 0.5, image_size=(240, 240)) for f in features]
+        assert doubted(maps, sizes, features, matches) == ["img1", "img2", "img3", "2 more"]
+    else:  # two of which agree by chance
+        maps = [np.linalg.inv(H) for H in maps]
+        assert doubted(maps, sizes, features, matches)[-1] == "1 more"
+
+
+def test_a_few_matches_disprove_no_homography(album):
+    scene, features, _ = album
+    few = [replace(f, **{n: getattr(f, n)[:9] for n in ARRAYS}) for f in features]
+    matches = match(few, weighted=True, progress=False)
+    maps = [np.linalg.inv(H) for H in scene.truth.maps]
+    assert doubted(maps, scene.truth.image_sizes, few, matches) == []
+
+
+HARD = [("graf", (0, 1, 5)), ("graf", (1, 2, 5)), ("wall", (0, 5)), ("trees", (0, 5))]
+
+
+@pytest.mark.parametrize(
+    ("name", "images"),
+    [*((name.split("/")[1], range(6)) for name in scene_names("graffiti")), *HARD],
+)
+def test_the_homographies_of_graffiti_fit(name, images):
+    real_data(f"graffiti/{name}")
+    scene = load_scene(f"graffiti/{name}")
+    features = extract_all([scene.paths[n] for n in images], progress=False)
+    matches = match(features, weighted=True, progress=False)
+    maps, sizes = scene.truth.maps[list(images)], scene.truth.image_sizes[list(images)]
+    assert doubted(maps @ np.linalg.inv(maps[0]), sizes, features, matches) == []

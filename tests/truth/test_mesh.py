@@ -9,6 +9,7 @@ import pytest
 import rendered
 from builders import one_line
 from nmfsync import NmfsyncError
+from nmfsync.runtime.files import sha256_of
 from nmfsync.truth import mesh as mesh_module
 from nmfsync.truth.mesh import render_mesh
 from nmfsync.types.camera import Camera
@@ -43,6 +44,7 @@ def _as_obj(ply: Path) -> Path:
     points = lines[: len(lines) - len(faces)]
     path = ply.with_suffix(".obj")
     with path.open("w") as file:
+        file.write("mtllib colours.mtl\nusemtl none\n")  # a file that need not be there
         file.writelines(f"v {point}\n" for point in points)
         file.writelines("f {} {} {}\n".format(*(int(p) + 1 for p in face)) for face in faces)
     return path
@@ -84,6 +86,17 @@ def test_a_file_that_is_no_mesh(tmp_path, name, content):
     with pytest.raises(NmfsyncError, match=name) as error:
         render_mesh(tmp_path / name, rendered.scene().cameras)
     one_line(error)
+
+
+@pytest.mark.usefixtures("ray_casting")
+def test_a_mesh_that_has_changed(tmp_path):
+    path = tmp_path / "scene.ply"
+    rendered.write_mesh(path, steps=12)
+    before = sha256_of(path)
+    render_mesh(path, rendered.scene().cameras[:1], before)
+    rendered.write_mesh(path, steps=6)
+    with pytest.raises(NmfsyncError, match=r"scene\.ply: has changed while it was used"):
+        render_mesh(path, rendered.scene().cameras[:1], before)
 
 
 @pytest.mark.usefixtures("ray_casting")

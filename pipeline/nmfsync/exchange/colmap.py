@@ -3,6 +3,7 @@
 pycolmap upgrades every database that it opens, so it only ever opens copies.
 """
 
+import hashlib
 import sqlite3
 import warnings
 from collections.abc import Iterator
@@ -43,10 +44,13 @@ class ColmapSource(Source):
         The image ids in the database, ascending.
     table : str
         The table that the matches were read from: "two_view_geometries" or "matches".
+    digest : str
+        Of the images and their keypoints, to which the matches refer by number.
     """
 
     ids: tuple[int, ...]
     table: str
+    digest: str
 
     @property
     def unverified(self) -> bool:
@@ -60,6 +64,7 @@ class ColmapSource(Source):
             "ORDER BY image_id"
         )
         with _open_read_only(self.path) as database:
+            _check_unchanged(database, self)
             return [
                 np.frombuffer(data or b"", "<f4").reshape(rows or 0, cols or 2)[:, :2]
                 - np.float32(0.5)
@@ -102,10 +107,11 @@ def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatch
         ids, names, sizes = _read_images(database, path)
         table = _choose_table(database, path, verified)
         blocks = list(_read_blocks(database, path, table, ids, names, sizes))
+        digest = _digest_of_keypoints(database)
     matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
-    matches.source = ColmapSource(path, names, ids, table)
+    matches.source = ColmapSource(path, names, ids, table, digest)
     return matches
 
 
@@ -159,7 +165,7 @@ def write_colmap(
     blocks = choose(matches, added).by_image_pair()
     with staging(path) as folder:
         copy = folder / "database.db"
-        _copy_database(source, matches.sizes.tolist(), copy)
+        _copy_database(source, copy)
         try:
             with _errors_only(pycolmap):
                 _replace_matches(pycolmap, copy, source.ids, blocks, verify)
@@ -190,9 +196,17 @@ def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     side_files = (path.with_name(path.name + ending) for ending in SIDE_FILES)
     pending = any(file.exists() and file.stat().st_size for file in side_files)
     options = "?mode=ro" if pending else "?mode=ro&immutable=1"
+    before = path.stat()
     try:
         with closing(sqlite3.connect(path.resolve().as_uri() + options, uri=True)) as database:
+            database.execute("BEGIN")  # all that is read is of one moment
             yield database
+        after = path.stat()
+        if not pending and (before.st_mtime_ns, before.st_size) != (
+            after.st_mtime_ns,
+            after.st_size,
+        ):
+            raise NmfsyncError(f"{path}: has changed while it was used; run again")
     except sqlite3.Error as error:
         raise NmfsyncError(f"{path}: SQLite cannot read or copy this database ({error})") from None
 
@@ -259,14 +273,32 @@ def _read_blocks(
         yield block
 
 
-def _copy_database(source: ColmapSource, sizes: list[int], copy: Path) -> None:
+def _digest_of_keypoints(database: sqlite3.Connection) -> str:
+    """Digest ids, names and keypoints of all images."""
+    query = (
+        "SELECT image_id, name, rows, cols, data FROM images "
+        "LEFT JOIN keypoints USING (image_id) ORDER BY image_id"
+    )
+    hashed = hashlib.sha256()
+    for *numbers, data in database.execute(query):
+        hashed.update(repr(numbers).encode())
+        hashed.update(data if isinstance(data, bytes) else repr(data).encode())
+    return hashed.hexdigest()
+
+
+def _check_unchanged(database: sqlite3.Connection, source: ColmapSource) -> None:
+    """Raise NmfsyncError if the images or keypoints are not those that matches were read with."""
+    if _digest_of_keypoints(database) != source.digest:
+        raise NmfsyncError(
+            f"{source.path}: its images or keypoints are not those of these matches; "
+            "read the matches again"
+        )
+
+
+def _copy_database(source: ColmapSource, copy: Path) -> None:
     """Copy the database with its pending changes, if it is still the one that was read."""
     with _open_read_only(source.path) as database:
-        if _read_images(database, source.path) != (source.ids, source.names, sizes):
-            raise NmfsyncError(
-                f"{source.path}: its images or keypoints are not those of these matches; "
-                "read the matches again"
-            )
+        _check_unchanged(database, source)
         _check_cameras(database, source.path)
         with closing(sqlite3.connect(copy)) as target:
             database.backup(target)

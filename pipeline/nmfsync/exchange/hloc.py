@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.exchange.blocks import check_rows, choose, to_matches
+from nmfsync.runtime.cache import key_of
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import check_target, put, staging
 from nmfsync.types.arrays import AnyArray
@@ -40,13 +41,17 @@ class HlocSource(Source):
     ----------
     features : Path
         The file of features that the matches belong to.
+    digests : tuple of str
+        Of the keypoints, to which the matches refer by number, and of the matches.
     """
 
     features: Path
+    digests: tuple[str, str]
 
     def xy(self) -> list[NDArray[np.float32]]:
         """Positions as `Source.xy` defines them, which is how hloc stores them."""
         with _open(self.features) as file:
+            _check_unchanged(file, self.features, "keypoints", self.digests[0])
             return [file[name]["keypoints"][:, :2].astype(np.float32) for name in self.names]
 
 
@@ -80,13 +85,14 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
         that do not exist, or if the names of two images differ only in `/` and `-`.
     """
     path, features = Path(matches_path), Path(features_path)
-    names, sizes = _read_images(features)
+    names, sizes, keypoints = _read_images(features)
     index_of = _index_by_flat_name(features, names)
     with _open(path) as file:
         pairs = _image_pairs(path, file, index_of)
         if not pairs:
             raise NmfsyncError(f"{path}: contains no {_MATCHES}; is it a file of matches?")
         blocks = [_read_block(path, file[key], pair, names, sizes) for key, pair in pairs.items()]
+        digests = keypoints, _digest(file, _MATCHES)
     if any(np.any((b.weights <= 0) | ~(b.weights <= 1)) for b in blocks):
         text = f"{path}: scores are not in (0, 1], so every match gets the weight 1"
         warnings.warn(text, NmfsyncWarning, stacklevel=3)
@@ -94,7 +100,7 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
     matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
-    matches.source, matches.scored = HlocSource(path, names, features), True
+    matches.source, matches.scored = HlocSource(path, names, features, digests), True
     return matches
 
 
@@ -131,17 +137,15 @@ def write_hloc(
         )
     path = Path(path)
     check_target(path, [source.path, source.features], overwrite)
-    names, sizes = _read_images(source.features)
-    if names != source.names or sizes != matches.sizes.tolist():
-        raise NmfsyncError(
-            f"{source.features}: its images or keypoints are not those of these matches; "
-            "read the matches again"
-        )
+    with _open(source.features) as file:
+        _check_unchanged(file, source.features, "keypoints", source.digests[0])
     blocks = choose(matches, added).by_image_pair()
     with staging(path) as folder:
         copy = folder / "matches.h5"
         shutil.copyfile(source.path, copy)
         with _open(copy, "r+") as file:
+            _check_unchanged(file, source.path, _MATCHES, source.digests[1])
+            sizes = matches.sizes.tolist()
             _replace_matches(source, file, {(b.i, b.j): b for b in blocks}, sizes)
         put(copy, path)
 
@@ -171,17 +175,38 @@ def _groups_with(file: Any, name: str) -> list[str]:
     return sorted(groups)
 
 
-def _read_images(path: Path) -> tuple[tuple[str, ...], list[int]]:
-    """Read names and numbers of keypoints of all images, in order of name."""
+def _digest(file: Any, name: str) -> str:
+    """Digest all keypoints, or all matches with their scores, of an open file."""
+    parts: list[Any] = []
+    for path in _groups_with(file, name):
+        for key in (name, _SCORES):
+            if key in file[path]:
+                array = np.asarray(file[path][key])
+                parts += [[path, key, array.dtype.str, array.shape], array.tobytes()]
+    return key_of(*parts)
+
+
+def _check_unchanged(file: Any, path: Path, name: str, digest: str) -> None:
+    """Raise NmfsyncError if the keypoints or matches are not those that were read."""
+    if _digest(file, name) != digest:
+        what = "matches" if name == _MATCHES else "images or keypoints"
+        raise NmfsyncError(
+            f"{path}: its {what} are not those of these matches; read the matches again"
+        )
+
+
+def _read_images(path: Path) -> tuple[tuple[str, ...], list[int], str]:
+    """Read names, numbers of keypoints and their digest of all images, in order of name."""
     with _open(path) as file:
         names = _groups_with(file, "keypoints")
         shapes = [file[name]["keypoints"].shape for name in names]
+        digest = _digest(file, "keypoints")
     if not names:
         raise NmfsyncError(f"{path}: contains no keypoints; is it a file of features?")
     for name, shape in zip(names, shapes, strict=True):
         if len(shape) != 2 or shape[1] < 2:
             raise NmfsyncError(f"{path}: the keypoints of {name} must be (n, 2), not {shape}")
-    return tuple(names), [shape[0] for shape in shapes]
+    return tuple(names), [shape[0] for shape in shapes], digest
 
 
 def _flat(name: str) -> str:

@@ -17,9 +17,8 @@ from nmfsync.features.sift import (
     name_of,
 )
 from nmfsync.runtime.cache import Arrays, ImageCache, code_of, key_of
-from nmfsync.runtime.files import sha256_of
 from nmfsync.runtime.tasks import cached_tasks
-from nmfsync.scenes.images import image_size
+from nmfsync.scenes.images import look_at
 from nmfsync.types.features import Features, pack_features, unpack_features
 
 _Found = tuple[Features, list[str]]  # with what degraded them
@@ -34,7 +33,7 @@ def extract_all(
     progress: bool = True,
     *,
     cache: Path | None = None,
-    digests: Sequence[str] | None = None,
+    digests: Sequence[str | None] | None = None,
 ) -> list[Features]:
     """`extract` for many images, a few at a time, on the engine (see `runtime.engine`).
 
@@ -48,7 +47,8 @@ def extract_all(
     cache : Path, optional
         Folder that keeps the features of every image. Only what is not there is computed.
     digests : sequence of str, optional
-        SHA-256 of every image file, if they are known already; for the cache.
+        SHA-256 of every image file when it was looked at, as in `Scene.digests`. By
+        default all files are looked at before any work starts.
 
     Returns
     -------
@@ -63,13 +63,9 @@ def extract_all(
     Raises
     ------
     NmfsyncError
-        If an image cannot be read. Headers are looked at before any work starts; an
-        image that is damaged further on is an error after all others are done.
+        If an image cannot be read, or has changed since it was looked at. An image that
+        is damaged after its header is an error after all others are done.
     """
-    check_options(features, orientations, contrast, max_pixels)
-    for image in images:
-        if not isinstance(image, np.ndarray):
-            image_size(image)
     found = extract_readable(
         images, features, orientations, contrast, max_pixels, progress, cache=cache, digests=digests
     )
@@ -91,16 +87,19 @@ def extract_readable(
     progress: bool = True,
     *,
     cache: Path | None = None,
-    digests: Sequence[str] | None = None,
+    digests: Sequence[str | None] | None = None,
 ) -> list[Features | NmfsyncError]:
-    """`extract_all`, but with an error in place of the features of an image that cannot be read."""
+    """`extract_all`, but with an error in place of the features of an image that is damaged."""
     options = (features, orientations, contrast, max_pixels)
     check_options(*options)
+    digests = digests or [
+        None if isinstance(image, np.ndarray) else look_at(image).sha256 for image in images
+    ]
     store = None
     if cache:
         keys = [
-            key_of(code_of("features", "scenes"), options, content)
-            for content in digests or map(_content, images)
+            key_of(code_of("features", "scenes"), options, image if sha256 is None else sha256)
+            for image, sha256 in zip(images, digests, strict=True)
         ]
         store = _Store(cache, keys, _pack, _unpack)
     found: dict[int, _Found | NmfsyncError] = {}
@@ -108,7 +107,7 @@ def extract_readable(
         _extract_task,
         len(images),
         lambda missing: np.split(missing, range(1, len(missing))) if len(missing) else [],
-        lambda batch: (images[batch[0]], *options),
+        lambda batch: (images[batch[0]], *options, digests[batch[0]]),
         store,
         "Features",
         "image",
@@ -139,10 +138,6 @@ def _extract_task(arguments: tuple[Any, ...]) -> list[_Found | NmfsyncError]:
         return [extract_with_faults(*arguments)]
     except NmfsyncError as error:
         return [error]
-
-
-def _content(image: Image) -> Any:
-    return image if isinstance(image, np.ndarray) else sha256_of(Path(image))
 
 
 def _pack(found: _Found) -> Arrays:

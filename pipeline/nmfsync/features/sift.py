@@ -103,10 +103,18 @@ def check_options(
 
 
 def extract_with_faults(
-    image: Image, limit: int, orientations: bool, contrast: float, max_pixels: int
+    image: Image,
+    limit: int,
+    orientations: bool,
+    contrast: float,
+    max_pixels: int,
+    sha256: str | None = None,
 ) -> tuple[Features, list[str]]:
-    """Extract at most `limit` features as `extract` does, but return the texts of warnings."""
-    full, faults = _gray(image)
+    """Extract at most `limit` features as `extract` does, but return the texts of warnings.
+
+    With `sha256`, a file that is another one is an error, see `read_gray`.
+    """
+    full, faults = _gray(image, sha256)
     height, width = full.shape
     pixels = _reduce(full, max_pixels)
     if pixels is not full:
@@ -129,10 +137,10 @@ def extract_with_faults(
     return features, faults
 
 
-def _gray(image: Image) -> tuple[NDArray[np.uint8], list[str]]:
+def _gray(image: Image, sha256: str | None) -> tuple[NDArray[np.uint8], list[str]]:
     """Read or convert an image: (h, w) grey levels, and what degraded them."""
     if not isinstance(image, np.ndarray):
-        pixels, faults = read_gray_with_faults(image)
+        pixels, faults = read_gray_with_faults(image, sha256)
         return pixels, list(faults)
     if image.dtype != np.uint8 or not (image.ndim == 2 or image.shape[2:] == (3,)):
         raise NmfsyncError(

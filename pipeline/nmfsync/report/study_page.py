@@ -64,7 +64,7 @@ def write_study_report(folder: Path, study: Study, results: Results) -> None:
             methods=_methods(results.rows),
             points=len({(row.parameter, row.value) for row in results.rows}),
             samples=" or ".join(map(str, counts)),
-            settings=[(k, v) for k, v in study.base.items() if v is not None],
+            settings=[(k, v) for k, v in study.base.items() if v is not None and k != "digests"],
             tables=[_means_table(results, metric) for metric in study.metrics if metric in BEST],
         )
     )

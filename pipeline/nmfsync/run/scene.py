@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from nmfsync import synthetic
-from nmfsync.errors import NmfsyncError, NmfsyncWarning, TooLargeError, collected_warnings
+from nmfsync.errors import (
+    ChangedError,
+    NmfsyncError,
+    NmfsyncWarning,
+    TooLargeError,
+    collected_warnings,
+)
 from nmfsync.evaluation.confidence import Confidence, estimate_confidence, precision_by_track
 from nmfsync.evaluation.curves import ratio_curve
 from nmfsync.evaluation.errors import MatchErrors, match_errors
@@ -29,7 +35,7 @@ from nmfsync.run.settings import Settings
 from nmfsync.run.stages import Stages
 from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import code_behind, code_of, key_of, versions
-from nmfsync.runtime.files import atomic_write, sha256_of
+from nmfsync.runtime.files import atomic_write
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.listing import listing, summary
 from nmfsync.scenes.scene import Scene
@@ -160,7 +166,6 @@ def _ratio_curve(
 
 def _extract(scene: Scene, settings: Settings, stages: Stages) -> tuple[Scene, list[Features]]:
     """Extract the features of all images; return the scene without those that are damaged."""
-    digests = {path: sha256_of(path) for path in scene.paths}
     options = (settings.features, settings.orientations, settings.contrast)
 
     def extract() -> tuple[Scene, list[Features]]:
@@ -169,13 +174,12 @@ def _extract(scene: Scene, settings: Settings, stages: Stages) -> tuple[Scene, l
             *options,
             progress=stages.bars,
             cache=stages.folder / "features",
-            digests=list(digests.values()),
+            digests=scene.digests,
         )
         return _without_damaged(scene, found)
 
     readable, features = stages.measure("features", extract)
-    known = [digests[path] for path in readable.paths]
-    stages.keys["features"] = key_of(code_of("features", "scenes"), known, options)
+    stages.keys["features"] = key_of(code_of("features", "scenes"), readable.digests, options)
     return readable, features
 
 
@@ -183,9 +187,9 @@ def _without_damaged(
     scene: Scene, found: Sequence[Features | NmfsyncError]
 ) -> tuple[Scene, list[Features]]:
     """Leave out, with a warning, images that cannot be decoded, if the scene can do without."""
-    errors = [f for f in found if isinstance(f, NmfsyncError)]
-    if errors and scene.strict:
-        raise errors[0]
+    for error in found:
+        if isinstance(error, ChangedError) or (scene.strict and isinstance(error, NmfsyncError)):
+            raise error
     reasons = {
         str(path): str(error).removeprefix(f"{path}: ")
         for path, error in zip(scene.paths, found, strict=True)
@@ -196,7 +200,7 @@ def _without_damaged(
         raise NmfsyncError(
             f"{scene.name}: fewer than two images can be read ({listing(readable.left_out)})"
         )
-    if errors:
+    if reasons:
         warnings.warn(summary(reasons), NmfsyncWarning, stacklevel=2)
     return readable, [f for f in found if not isinstance(f, NmfsyncError)]
 

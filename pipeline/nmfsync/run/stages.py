@@ -98,14 +98,14 @@ class Stages:
         """
         path = self.folder / file
         self.keys[name] = key
-        stored = _stored(path, key)
+        stored = load(path, key, lambda arrays: (_record_in(arrays), unpack(arrays)))
         if stored is not None:
-            arrays, self.records[name] = stored
-            return unpack(arrays)
+            self.records[name], result = stored
+            return result
         prepare()
         result = self.measure(name, compute)
-        text = json.dumps({"key": key, "record": asdict(self.records[name])})
-        save(path, {"stage": np.array(text), **pack(result)})
+        record = json.dumps(asdict(self.records[name]))
+        save(path, key, {**pack(result), "record": np.array(record)})
         return result
 
     def warnings(self) -> list[str]:
@@ -127,9 +127,6 @@ def measure(compute: Callable[[], T]) -> tuple[T, Record]:
     return result, Record(seconds, peak / 1e6, texts)
 
 
-def _stored(path: Path, key: str) -> tuple[Arrays, Record] | None:
-    arrays = load(path)
-    if arrays is None or "stage" not in arrays:
-        return None
-    stage = json.loads(str(arrays.pop("stage")))
-    return (arrays, Record(**stage["record"])) if stage["key"] == key else None
+def _record_in(arrays: dict[str, Any]) -> Record:
+    """Take the record out of a stage's arrays."""
+    return Record(**json.loads(str(arrays.pop("record"))))

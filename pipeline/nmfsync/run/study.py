@@ -8,6 +8,7 @@ from joblib import cpu_count
 from nmfsync.errors import NmfsyncError
 from nmfsync.report.study_page import write_study_report
 from nmfsync.study.definitions import STUDIES
+from nmfsync.study.landmarks import landmark_digests
 from nmfsync.study.results import Results
 from nmfsync.study.runner import run_samples
 
@@ -63,7 +64,8 @@ def run_study(
         raise NmfsyncError(f"unknown study {name!r}; there are {', '.join(STUDIES)}")
     study = STUDIES[name]
     if "data" in study.base:
-        study = replace(study, base={**study.base, "data": data})
+        files = {"data": data, "digests": landmark_digests(data)}
+        study = replace(study, base={**study.base, **files})
     folder = Path(out) / "studies" / name
     results = run_samples(study, folder, samples, jobs or cpu_count(), progress)
     write_study_report(folder, study, results)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 from nmfsync.run.stages import Stages
 from nmfsync.runtime.cache import code_of, key_of
 from nmfsync.runtime.files import sha256_of
+from nmfsync.scenes.layouts import homography_file
 from nmfsync.scenes.scene import Scene
 from nmfsync.truth.depth_files import depth_maps_beside
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
-from nmfsync.truth.epipolar import check_cameras
+from nmfsync.truth.epipolar import check_cameras, check_homographies
 from nmfsync.truth.mesh import mesh_beside, render_mesh
 from nmfsync.truth.plane_sweep import sweep_depths
 from nmfsync.truth.quality import DepthQuality, depth_quality, held_out_quality
@@ -21,7 +23,7 @@ from nmfsync.truth.views import neighbouring_views
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import PairwiseMatches
-from nmfsync.types.truth import Truth
+from nmfsync.types.truth import Homographies, Truth
 
 # Features, evenly from all, at which the quality of reconstructed depths is measured: enough
 # for its first two digits, and done in a few seconds.
@@ -41,7 +43,7 @@ def with_truth(
     features : sequence of Features
         Those of every image.
     matches : PairwiseMatches
-        To check the cameras with; the truth does not depend on them.
+        To check cameras and homographies with; the truth does not depend on them.
     stages : Stages
         Of this run; "features" must have run.
 
@@ -50,18 +52,23 @@ def with_truth(
     Scene
         The same if it has a truth already, or no cameras.
     """
+    if isinstance(scene.truth, Homographies):
+        known, names = scene.truth, _with_homography_files(scene.paths)
+        stages.measure("homographies", lambda: check_homographies(known, features, matches, names))
     if scene.truth is not None or scene.cameras is None:
         return scene
     cameras = scene.cameras
     folder = scene.paths[0].parent
-    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, folder))
+    paths = [str(path) for path in scene.paths]
+    stages.measure("cameras", lambda: check_cameras(cameras, features, matches, folder, paths))
     mesh = mesh_beside(folder)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
         poses = _poses(cameras)
         if mesh:
-            key = key_of(code_of("truth"), sha256_of(mesh), poses)
-            maps = _run_depths(stages, key, lambda: render_mesh(mesh, cameras).maps)
+            sha256 = sha256_of(mesh)
+            key = key_of(code_of("truth"), sha256, poses)
+            maps = _run_depths(stages, key, lambda: render_mesh(mesh, cameras, sha256).maps)
             truth = DepthMaps(cameras, maps)
         else:
             xy = [f.xy for f in features]
@@ -72,6 +79,13 @@ def with_truth(
             )
             truth = FeatureDepths(cameras, xy, depths)
     return replace(scene, truth=truth)
+
+
+def _with_homography_files(paths: Sequence[Path]) -> list[str]:
+    """Name every image, and the file of its homography."""
+    first, *others = paths
+    files = [homography_file(path.parent, n).name for n, path in enumerate(others, start=2)]
+    return [str(first), *(f"{p} ({file})" for p, file in zip(others, files, strict=True))]
 
 
 def _run_depths(

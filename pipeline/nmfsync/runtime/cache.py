@@ -3,8 +3,9 @@
 An entry's name is a digest of the content, the settings and the code behind it,
 so that a changed image is simply another entry. Entries appear whole or not at
 all: an interrupted run leaves what it finished, and concurrent runs are safe and
-share results. A damaged entry counts as missing. Nothing is ever deleted; the
-folder may be, at any time.
+share results. Every entry ends with a seal, a digest of its key and its bytes:
+one that is damaged, or that lies under the name of another, counts as missing,
+and is made again. Nothing is ever deleted; the folder may be, at any time.
 """
 
 import hashlib
@@ -15,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from os import SEEK_END
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,8 @@ T = TypeVar("T")
 Arrays = Mapping[str, Any]
 
 _DIGEST = 16  # bytes: two of 10¹² entries agree by chance with a probability of 10⁻¹⁵
+_SEAL = 32  # bytes: SHA-256
+_CHUNK = 2**20  # bytes read at a time
 _HOLD = 2.0  # seconds: rows are written again at most this often, and this much may be lost
 
 LIBRARIES = ("numpy", "scipy", "opencv-python-headless")
@@ -53,19 +57,67 @@ def key_of(*parts: Any) -> str:
     return digest(*parts).hex()
 
 
-def save(path: Path, arrays: Arrays) -> None:
-    """Write named arrays to an `.npz` file, whole or not at all."""
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)
+def save(path: Path, key: str, arrays: Arrays) -> None:
+    """Write named arrays under a key, whole or not at all: an `.npz` file and its seal.
 
+    Parameters
+    ----------
+    path : Path
+    key : str
+        Digest of all that the arrays depend on; only `load` with the same key finds them.
+    arrays : mapping of str to array
 
-def load(path: Path) -> dict[str, NDArray[Any]] | None:
-    """Read what `save` wrote; None if the file is missing or damaged in any way."""
+    Raises
+    ------
+    OSError
+        If the file cannot be written or replaced. It names the file.
+    """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        with atomic_write(path) as temporary, temporary.open("w+b") as file:
+            np.savez(file, **arrays)
+            size = file.tell()
+            file.write(_seal(file, size, key))
+    except OSError as error:  # which names the temporary file, if any
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+
+
+def load(path: Path, key: str, unpack: Callable[[dict[str, NDArray[Any]]], T]) -> T | None:
+    """Read what `save` wrote under this key, and unpack it.
+
+    Nothing of a file is interpreted before its seal is checked.
+
+    Parameters
+    ----------
+    path : Path
+    key : str
+    unpack : callable
+        Turns the named arrays into a result. An error in it means that they are not one.
+
+    Returns
+    -------
+    result or None
+        None if the entry is missing, damaged in any way, or that of another key.
+    """
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            return None
+        with path.open("rb") as file:
+            if _seal(file, file.seek(0, SEEK_END) - _SEAL, key) != file.read():
+                return None
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as arrays:
+                return unpack({name: arrays[name] for name in arrays.files})
     except Exception:  # whatever is wrong with the file, the remedy is to make it again
         return None
+
+
+def _seal(file: BinaryIO, size: int, key: str) -> bytes:
+    """Digest a key and the first bytes of a file; the file then stands behind them."""
+    hashed = hashlib.sha256(f"{key}:{size}:".encode())
+    file.seek(0)
+    while chunk := file.read(min(_CHUNK, size - file.tell())):
+        hashed.update(chunk)
+    return hashed.digest()
 
 
 class ImageCache(Generic[T]):
@@ -87,21 +139,25 @@ class ImageCache(Generic[T]):
         pack: Callable[[T], Arrays],
         unpack: Callable[[Arrays], T],
     ) -> None:
-        self._paths = [folder / f"{key}.npz" for key in keys]
+        self._folder, self._keys = folder, keys
         self._pack, self._unpack = pack, unpack
 
     def known(self) -> Iterator[tuple[NDArray[np.int64], list[T]]]:
         """Yield numbers of images, and their results."""
-        for n, path in enumerate(self._paths):
-            if (arrays := load(path)) is not None:
-                yield np.array([n]), [self._unpack(arrays)]
+        for n, key in enumerate(self._keys):
+            if (result := load(self._path(key), key, self._unpack)) is not None:
+                yield np.array([n]), [result]
 
     def add(self, n: int, result: T) -> None:
         """Keep the result of image n."""
-        save(self._paths[n], self._pack(result))
+        key = self._keys[n]
+        save(self._path(key), key, self._pack(result))
 
     def flush(self) -> None:
         """Do nothing: every image is written at once."""
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.npz"
 
 
 class PairCache:
@@ -136,7 +192,7 @@ class PairCache:
         """Yield numbers of pairs, and their arrays, image by image."""
         order = np.argsort(self._pairs[:, 0], kind="stable")
         for numbers in np.split(order, np.flatnonzero(np.diff(self._pairs[order, 0])) + 1):
-            row = _read_row(self._path(self._pairs[numbers[0], 0])) if len(numbers) else {}
+            row = self._row(self._pairs[numbers[0], 0]) if len(numbers) else {}
             found = [(n, row[key]) for n in numbers.tolist() if (key := self._entry(n)) in row]
             if found:
                 yield np.array([n for n, _ in found]), [array for _, array in found]
@@ -150,9 +206,9 @@ class PairCache:
     def flush(self) -> None:
         """Write what is held; a file is written once for all results of its image."""
         for i in list(self._held):
-            row = {**_read_row(self._path(i)), **self._held.pop(i)}
+            row = {**self._row(i), **self._held.pop(i)}
             save(
-                self._path(i),
+                *self._place(i),
                 {
                     "others": np.frombuffer(b"".join(row), np.uint8).reshape(-1, _DIGEST),
                     "counts": np.array([len(result) for result in row.values()]),
@@ -161,14 +217,16 @@ class PairCache:
             )
         self._flushed = time.monotonic()
 
-    def _path(self, i: int) -> Path:
-        return self._folder / f"{self._digests[i].hex()}.npz"
+    def _row(self, i: int) -> dict[bytes, NDArray[Any]]:
+        """Read the arrays of an image's pairs that are known, by the digest of the pair."""
+        return load(*self._place(i), _unpack_row) or {}
+
+    def _place(self, i: int) -> tuple[Path, str]:
+        key = self._digests[i].hex()
+        return self._folder / f"{key}.npz", key
 
 
-def _read_row(path: Path) -> dict[bytes, NDArray[Any]]:
-    arrays = load(path)
-    if arrays is None or set(arrays) != {"others", "counts", "results"}:
-        return {}
+def _unpack_row(arrays: Arrays) -> dict[bytes, NDArray[Any]]:
     others, counts, results = arrays["others"], arrays["counts"], arrays["results"]
     parts = np.split(results, np.cumsum(counts)[:-1])
     return {other.tobytes(): part for other, part in zip(others, parts, strict=True)}

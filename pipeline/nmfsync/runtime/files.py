@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nmfsync.errors import NmfsyncError
+from nmfsync.errors import ChangedError, NmfsyncError
 
 # Endings of the files that SQLite keeps beside a database.
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -77,6 +77,32 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_hashed(path: Path, sha256: str | None = None) -> tuple[bytes, str]:
+    """Read a file in one go, so that what is used is what was hashed.
+
+    Parameters
+    ----------
+    path : Path
+    sha256 : str, optional
+        That of the file when it was looked at before.
+
+    Returns
+    -------
+    bytes, str
+        What is in the file, and its SHA-256 in hexadecimal.
+
+    Raises
+    ------
+    ChangedError
+        If the file is another one than `sha256` says.
+    """
+    data = path.read_bytes()
+    found = hashlib.sha256(data).hexdigest()
+    if sha256 not in (None, found):
+        raise ChangedError(f"{path}: has changed while it was used; run again")
+    return data, found
 
 
 def sha256_of(path: Path) -> str:

@@ -10,6 +10,8 @@ import dataclasses
 import difflib
 import itertools
 import os
+import re
+import shlex
 import tempfile
 import tomllib
 import warnings
@@ -282,8 +284,9 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     Raises
     ------
     NmfsyncError
-        If the name is unknown, the download fails, fewer than two images can
-        be read, or the ground truth or the cameras are invalid.
+        If the name is unknown, the download fails, a file of the catalogue is
+        missing or is not the published one, fewer than two images can be read,
+        or the ground truth or the cameras are invalid.
 
     Warns
     -----
@@ -300,7 +303,29 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     source, scene = entries[0]
     data_folders = _data_folders(data)
     folder = _find(scene, data_folders) or _fetch_scene(scene, cache_folder(), data_folders)
-    return READERS[source.format](scene.name, folder)
+    hashes = _known_hashes(scene, folder)
+    _check_used(scene, folder, _statuses(hashes, folder))
+    loaded = READERS[source.format](scene.name, folder)
+    # What is used later are the images of these digests, whatever the files are by now.
+    images = zip(loaded.paths, loaded.digests or (), strict=True)
+    used = {path.relative_to(folder).as_posix(): digest for path, digest in images}
+    changed = [name for name, digest in used.items() if hashes.get(name, digest) != digest]
+    _check_used(scene, folder, dict.fromkeys(changed, "differs"))
+    return loaded
+
+
+def _check_used(scene: SceneEntry, folder: Path, statuses: Mapping[str, Status]) -> None:
+    """Raise NmfsyncError if a file of a scene is missing or is not the known one."""
+    bad = [name for name, status in statuses.items() if status in ("missing", "differs")]
+    if not bad:
+        return
+    missing = statuses[bad[0]] == "missing"
+    fault = "is missing" if missing else "is not the known file (its SHA-256 differs)"
+    more = f", and {len(bad) - 1} more files are wrong" if bad[1:] else ""
+    home = folder.parents[1]
+    place = "" if home == cache_folder() else f" --data {shlex.quote(str(home))}"
+    remedy = f"nmfsync data fetch {scene.name}{place}" if scene.archives else "reinstall nmfsync"
+    raise NmfsyncError(f"{folder / bad[0]}: {fault}{more}; to replace what is wrong: {remedy}")
 
 
 def fetch(name: str, data: Path | str | None = None) -> list[Path]:
@@ -388,8 +413,11 @@ def _known_hashes(scene: SceneEntry, folder: Path) -> Mapping[str, str]:
     record = folder / RECORD
     if scene.files or not record.is_file():
         return scene.files
-    lines = (line.split(maxsplit=1) for line in record.read_text(encoding="utf-8").splitlines())
-    return {name: sha256 for sha256, name in lines}
+    lines = record.read_bytes().decode(errors="replace").splitlines()
+    found = [re.fullmatch("([0-9a-f]{64})  (.+)", line) for line in lines]
+    if not all(found):
+        return {RECORD: "damaged"}  # which no file has as its hash
+    return {match[2]: match[1] for match in found if match}
 
 
 def _statuses(hashes: Mapping[str, str], folder: Path) -> dict[str, Status]:

@@ -4,20 +4,23 @@ Pixels come back as they are stored. The EXIF orientation is ignored everywhere,
 as in COLMAP: positions, image sizes and camera calibrations all refer to the
 stored pixels.
 
+A file is read in one go, and what is decoded are the bytes that were hashed: a
+reader that names the SHA-256 it expects gets that image, or an error.
+
 Three libraries decode. OpenCV reads most files. Pillow notices a file that is cut
 off, of which OpenCV returns half a picture, and converts CMYK. tifffile, the TIFF
 reader of scikit-image, reads TIFF files, many of which the other two refuse or misread.
 """
 
-import io
 import logging
 import stat
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -26,6 +29,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.files import read_hashed
 from nmfsync.scenes.jpeg import with_end
 from nmfsync.scenes.levels import to_8_bit
 from nmfsync.types.arrays import AnyArray
@@ -94,7 +98,45 @@ _NO_END = "the file is incomplete: its end is missing, but hardly any pixel"
 _DECOMPRESSED = ("NONE", "ADOBE_DEFLATE", "DEFLATE", "LZMA", "PACKBITS")
 
 
-def read_image(path: Path | str) -> NDArray[np.uint8]:
+class ImageFile(NamedTuple):
+    """An image file as it was when it was looked at.
+
+    Attributes
+    ----------
+    path : Path
+    size : tuple of int
+        Width and height in pixels, as stored: EXIF orientation is ignored.
+    sha256 : str
+        Of the file, in hexadecimal.
+    """
+
+    path: Path
+    size: tuple[int, int]
+    sha256: str
+
+
+def look_at(path: Path | str) -> ImageFile:
+    """Read the header of an image file, and hash the file.
+
+    Raises
+    ------
+    NmfsyncError
+        If the file is missing or is not an image. A file that is cut off
+        after its header raises no error here, but it does in `read_image`.
+    """
+    path = Path(path)
+    with _file_errors(path):
+        data, sha256 = read_hashed(path)
+        if _is_tiff(data):
+            with _first_page(data) as page:
+                size = int(page.imagewidth), int(page.imagelength)
+        else:
+            with _open(data, path.suffix) as image:
+                size = image.size
+        return ImageFile(path, size, sha256)
+
+
+def read_image(path: Path | str, sha256: str | None = None) -> NDArray[np.uint8]:
     """Read an image file in colour.
 
     Values of more than 8 bits (16 bits, 32 bits, floating point) are mapped
@@ -127,6 +169,8 @@ def read_image(path: Path | str) -> NDArray[np.uint8]:
     path : Path or str
         Any file of a kind in `IMAGE_SUFFIXES`. The content decides how it is
         read, not the name.
+    sha256 : str, optional
+        That of the file when it was looked at. None takes the file as it is.
 
     Returns
     -------
@@ -137,19 +181,20 @@ def read_image(path: Path | str) -> NDArray[np.uint8]:
     ------
     NmfsyncError
         If the file is missing, is not an image, is cut off or too large, or
-        has complex numbers.
+        has complex numbers, or is another one than `sha256` says.
     """
-    pixels, _ = _decode(Path(path))
+    pixels, _ = _decode(Path(path), sha256)
     code = cv2.COLOR_GRAY2RGB if pixels.ndim == 2 else cv2.COLOR_BGR2RGB
     return _colour(pixels, code)
 
 
-def read_gray(path: Path | str) -> NDArray[np.uint8]:
+def read_gray(path: Path | str, sha256: str | None = None) -> NDArray[np.uint8]:
     """Read an image file in grey: 0.299 R + 0.587 G + 0.114 B of `read_image`.
 
     Parameters
     ----------
-    path : Path or str
+    path, sha256
+        As for `read_image`.
 
     Returns
     -------
@@ -160,47 +205,22 @@ def read_gray(path: Path | str) -> NDArray[np.uint8]:
     NmfsyncError
         As `read_image`.
     """
-    return read_gray_with_faults(path)[0]
+    return read_gray_with_faults(path, sha256)[0]
 
 
-def read_gray_with_faults(path: Path | str) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+def read_gray_with_faults(
+    path: Path | str, sha256: str | None = None
+) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """Read an image file as `read_gray` does, and return what degraded it: texts of warnings."""
-    pixels, faults = _decode(Path(path))
+    pixels, faults = _decode(Path(path), sha256)
     gray = pixels.copy() if pixels.ndim == 2 else _colour(pixels, cv2.COLOR_BGR2GRAY)
     return gray, faults
 
 
-def image_size(path: Path | str) -> tuple[int, int]:
-    """Width and height of an image file in pixels, from its header alone.
-
-    Parameters
-    ----------
-    path : Path or str
-
-    Returns
-    -------
-    (width, height) : tuple of int
-        As stored: EXIF orientation is ignored.
-
-    Raises
-    ------
-    NmfsyncError
-        If the file is missing or is not an image. A file that is cut off
-        after its header raises no error here, but it does in `read_image`.
-    """
-    path = Path(path)
-    with _file_errors(path):
-        if _is_tiff(path):
-            with _first_page(path) as page:
-                return int(page.imagewidth), int(page.imagelength)
-        with _open(path, path.suffix) as image:
-            return image.size
-
-
-def _open(file: Path | BinaryIO, suffix: str) -> Image.Image:
+def _open(data: bytes, suffix: str) -> Image.Image:
     # TGA files have no mark that tells them from others.
     formats = ("TGA",) if suffix.lower() == ".tga" else ()
-    return Image.open(file, formats=_FORMATS + formats)
+    return Image.open(BytesIO(data), formats=_FORMATS + formats)
 
 
 def starts_like_an_image(path: Path) -> bool:
@@ -250,8 +270,10 @@ def _check_kind(path: Path) -> None:
         raise NmfsyncError(f"{path}: is a folder, not an image")
     if not stat.S_ISREG(mode):  # to open it may wait for ever
         raise NmfsyncError(f"{path}: is a pipe, socket or device, not a file")
-    if path.suffix.lower() in _RAW and _is_tiff(path):
-        raise NmfsyncError(f"{path}: {_not_read(path.suffix)}")
+    if path.suffix.lower() in _RAW:
+        with path.open("rb") as file:
+            if _is_tiff(file.read(4)):
+                raise NmfsyncError(f"{path}: {_not_read(path.suffix)}")
 
 
 def _not_read(suffix: str) -> str:
@@ -275,40 +297,42 @@ def _largest_image() -> int:
     return 2 * (Image.MAX_IMAGE_PIXELS or 0)
 
 
-def _decode(path: Path) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
+def _decode(path: Path, sha256: str | None) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """Pixels as (h, w) grey or (h, w, 3) BGR, not to be written to, and what degraded them."""
     with _file_errors(path):
-        state = path.stat()
-        return _decode_once(path, state.st_mtime_ns, state.st_size)
+        return _decode_once(path, *read_hashed(path, sha256))
 
 
-# Several stages of a run look at an image; a changed file is another entry.
-@cached(LRUCache(_KEPT, getsizeof=lambda decoded: decoded[0].nbytes), lock=Lock())
+# Several stages of a run look at an image.
+@cached(
+    LRUCache(_KEPT, getsizeof=lambda decoded: decoded[0].nbytes),
+    key=lambda *call: call[-1],  # the hash
+    lock=Lock(),
+)
 def _decode_once(
-    path: Path, _modified: int, _size: int
+    path: Path, data: bytes, _sha256: str
 ) -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     faults: tuple[str, ...] = ()
-    tiff = _is_tiff(path)
-    pixels = _decode_tiff(path) if tiff else None
+    tiff = _is_tiff(data)
+    pixels = _decode_tiff(path, data) if tiff else None
     if pixels is None:
-        pixels, faults = _decode_with_opencv(path)
+        pixels, faults = _decode_with_opencv(data, path.suffix)
     if pixels.dtype.kind == "c":
         raise NmfsyncError(f"{path}: has complex numbers; save their magnitude as an image")
-    nodata = _nodata(path) if tiff and pixels.dtype != np.uint8 else None
+    nodata = _nodata(data) if tiff and pixels.dtype != np.uint8 else None
     levels, found = to_8_bit(np.ascontiguousarray(pixels), nodata)
     return levels, faults + found
 
 
-def _decode_with_opencv(path: Path) -> tuple[AnyArray, tuple[str, ...]]:
+def _decode_with_opencv(data: bytes, suffix: str) -> tuple[AnyArray, tuple[str, ...]]:
     """Pixels of any type, as (h, w) grey or (h, w, 3) BGR, and what degraded them."""
-    data = path.read_bytes()
     try:
-        return _decode_bytes(data, path.suffix), ()
+        return _decode_bytes(data, suffix), ()
     except OSError:
         whole = with_end(data) if data.startswith(_JPEG_MAGIC) else None
         if whole is None:
             raise
-        return _decode_bytes(whole, path.suffix), (_NO_END,)
+        return _decode_bytes(whole, suffix), (_NO_END,)
 
 
 def _decode_bytes(data: bytes, suffix: str) -> AnyArray:
@@ -317,7 +341,7 @@ def _decode_bytes(data: bytes, suffix: str) -> AnyArray:
     OpenCV keeps 16 bits and floating point, which Pillow does not in colour;
     but of a file that is cut off it returns half a picture without an error.
     """
-    with _open(io.BytesIO(data), suffix) as image:
+    with _open(data, suffix) as image:
         image.load()
         if image.mode == "CMYK" or image.format in _BY_PILLOW:
             return _colour(np.asarray(image.convert("RGB")), cv2.COLOR_RGB2BGR)
@@ -331,33 +355,31 @@ def _decode_bytes(data: bytes, suffix: str) -> AnyArray:
 
 
 def _imdecode(data: bytes) -> AnyArray:
-    # Bytes, not the name: OpenCV cannot open names outside ASCII on every system.
-    pixels = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if pixels is None:
         raise ValueError("OpenCV cannot decode it")
     return np.asarray(pixels)
 
 
-def _is_tiff(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) in _TIFF_MAGIC
+def _is_tiff(data: bytes) -> bool:
+    return data[:4] in _TIFF_MAGIC
 
 
 @contextmanager
-def _first_page(path: Path) -> Iterator[Any]:
+def _first_page(data: bytes) -> Iterator[Any]:
     """Open the first page of a TIFF file with tifffile."""
     import tifffile  # most images are not TIFF files
 
-    with tifffile.TiffFile(path) as file:
+    with tifffile.TiffFile(BytesIO(data)) as file:
         page = file.pages.first
         if page.imagewidth * page.imagelength > _largest_image():
             raise Image.DecompressionBombError
         yield page
 
 
-def _nodata(path: Path) -> float | None:
+def _nodata(data: bytes) -> float | None:
     """Return the value that a TIFF file declares to stand for missing data."""
-    with _first_page(path) as page:
+    with _first_page(data) as page:
         tag = page.tags.get("GDAL_NODATA")
     try:
         return float(tag.value) if tag is not None else None
@@ -365,14 +387,14 @@ def _nodata(path: Path) -> float | None:
         return None
 
 
-def _decode_tiff(path: Path) -> AnyArray | None:
+def _decode_tiff(path: Path, data: bytes) -> AnyArray | None:
     """Pixels of any type, as (h, w) grey or (h, w, 3) BGR; None if they need a conversion.
 
     OpenCV and Pillow refuse five channels and most numbers of more than 16
     bits, and OpenCV mixes up channels of 16 bits that are stored one after the
     other. They are left palettes, CMYK, 1 bit, and what tifffile cannot decompress.
     """
-    with _first_page(path) as page:
+    with _first_page(data) as page:
         channels, bits = page.samplesperpixel, page.bitspersample
         compression = page.compression.name
         if getattr(page.photometric, "name", "") not in ("MINISBLACK", "RGB") or bits < 8:
@@ -384,7 +406,7 @@ def _decode_tiff(path: Path) -> AnyArray | None:
             if channels in (3, 4) and interleaved:
                 # Pillow refuses more than 16 bits; of compressed TIFF files OpenCV
                 # notices damage itself.
-                return _imdecode(path.read_bytes())[:, :, :3]
+                return _imdecode(data)[:, :, :3]
             raise NmfsyncError(
                 f"{path}: cannot read {channels} channels of {bits} bits with {compression} "
                 "compression; save the image without compression"
@@ -400,13 +422,20 @@ def _colour(pixels: NDArray[np.uint8], code: int) -> NDArray[np.uint8]:
 
 
 class Images(Sequence[NDArray[np.uint8]]):
-    """The images of a scene as (h, w, 3) uint8 RGB arrays, each read from disk when it is used."""
+    """The images of a scene as (h, w, 3) uint8 RGB arrays, each read from disk when it is used.
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths = tuple(paths)
+    Parameters
+    ----------
+    paths : sequence of Path
+    digests : sequence of str, optional
+        SHA-256 of every file: an image that is another one by now is an error.
+    """
+
+    def __init__(self, paths: Sequence[Path], digests: Sequence[str] | None = None) -> None:
+        self.paths, self.digests = tuple(paths), digests
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def __getitem__(self, i: int) -> NDArray[np.uint8]:  # type: ignore[override]
-        return read_image(self.paths[i])
+        return read_image(self.paths[i], self.digests[i] if self.digests else None)

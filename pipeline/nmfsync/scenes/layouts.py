@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size
+from nmfsync.scenes.images import IMAGE_SUFFIXES, ImageFile, look_at
 from nmfsync.scenes.listing import files_in, find_images, listing, summary, what_is_left_out
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.arrays import FloatArray
@@ -76,7 +77,13 @@ def _read_images(name: str, folder: Path) -> Scene:
         count = "only one image" if images else "no images"
         fault = f" ({listing(left_out)})" if left_out else ""
         raise NmfsyncError(f"{folder}: {count} found{fault}; at least two are needed")
-    return Scene(name, tuple(images), left_out=left_out, strict=False)
+    return _scene(name, images, left_out=left_out, strict=False)
+
+
+def _scene(name: str, images: Sequence[ImageFile], **known: Any) -> Scene:
+    """Make a scene of the images as they are now, and of what is known about them."""
+    paths, _, digests = zip(*images, strict=True)
+    return Scene(name, paths, digests=digests, **known)
 
 
 _IMAGE_FILE = re.compile(r"(?:img)?([1-9][0-9]*)(\.[^.]+)")
@@ -102,12 +109,17 @@ def read_homographies(name: str, folder: Path) -> Scene:
         If an image or a homography is missing or invalid.
     """
     paths = _numbered_images(folder)
-    maps = [np.eye(3)]
-    for number in range(2, len(paths) + 1):
-        files = [folder / f"H1to{number}p", folder / f"H_1_{number}"]
-        maps.append(_read_homography(next((f for f in files if f.is_file()), files[0])))
-    sizes = np.array([image_size(path) for path in paths])
-    return Scene(name, paths, Homographies(np.array(maps), sizes))
+    files = [homography_file(folder, number) for number in range(2, len(paths) + 1)]
+    maps = [np.eye(3), *map(_read_homography, files)]
+    images = [look_at(path) for path in paths]
+    sizes = np.array([image.size for image in images])
+    return _scene(name, images, truth=Homographies(np.array(maps), sizes))
+
+
+def homography_file(folder: Path, number: int) -> Path:
+    """Return the file with the homography from image 1 to another image, counted from 1."""
+    files = [folder / f"H1to{number}p", folder / f"H_1_{number}"]
+    return next((file for file in files if file.is_file()), files[0])
 
 
 def _numbered_images(folder: Path) -> tuple[Path, ...]:
@@ -179,15 +191,12 @@ def read_epfl(name: str, folder: Path) -> Scene:
     for stem, path in cameras.items():
         if stem not in images:
             raise NmfsyncError(f"{count}; the image of {path.name} is missing")
-    paths = _at_least_two(images.values(), folder)
-    return Scene(
-        name,
-        paths,
-        cameras=tuple(_read_epfl_camera(cameras[path.stem], path) for path in paths),
-    )
+    files = [look_at(path) for path in _at_least_two(images.values(), folder)]
+    found = tuple(_read_epfl_camera(cameras[file.path.stem], file) for file in files)
+    return _scene(name, files, cameras=found)
 
 
-def _read_epfl_camera(path: Path, image: Path) -> Camera:
+def _read_epfl_camera(path: Path, image: ImageFile) -> Camera:
     numbers = _numbers(_read_text(path), str(path))
     if numbers.size != 26:
         raise NmfsyncError(
@@ -203,10 +212,10 @@ def _read_epfl_camera(path: Path, image: Path) -> Camera:
     R = R.reshape(3, 3).T
     camera = Camera(K.reshape(3, 3), R, -R @ centre, (width, height), (k1, k2, 0.0, 0.0, k3))
     _check_camera(camera, str(path))
-    actual = image_size(image)
+    actual = image.size
     if abs(actual[0] * height / (actual[1] * width) - 1) > 0.01:
         raise NmfsyncError(
-            f"{path}: is for an image of {width} × {height} pixels, but {image.name} has "
+            f"{path}: is for an image of {width} × {height} pixels, but {image.path.name} has "
             f"{actual[0]} × {actual[1]}; a calibrated image must not be rotated or cropped"
         )
     return camera.scaled_to(actual)
@@ -251,12 +260,14 @@ def read_middlebury(name: str, folder: Path) -> Scene:
         if image not in rows:
             raise NmfsyncError(f"{count}; {image} has no camera")
     paths = _at_least_two([images[image] for image in rows], folder)
+    looked_at = [look_at(path) for path in paths]
     cameras = []
-    for path, (numbers, place) in zip(paths, rows.values(), strict=True):
+    for file, (numbers, place) in zip(looked_at, rows.values(), strict=True):
         K, R, t = np.split(numbers, [9, 18])
-        cameras.append(Camera(K.reshape(3, 3), R.reshape(3, 3), t, image_size(path)))
+        cameras.append(Camera(K.reshape(3, 3), R.reshape(3, 3), t, file.size))
         _check_camera(cameras[-1], place)
-    return Scene(name, paths, cameras=tuple(cameras), bounds=_read_bounds(folder / "README.txt"))
+    bounds = _read_bounds(folder / "README.txt")
+    return _scene(name, looked_at, cameras=tuple(cameras), bounds=bounds)
 
 
 def _read_par_rows(path: Path) -> dict[str, tuple[FloatArray, str]]:

@@ -7,11 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.scenes.images import (
-    KNOWN_SUFFIXES,
-    image_size,
-    starts_like_an_image,
-)
+from nmfsync.scenes.images import KNOWN_SUFFIXES, ImageFile, look_at, starts_like_an_image
 
 # A folder that holds this file is one of our results, so its pictures are no photographs.
 _RESULT = "evaluation.json"
@@ -50,7 +46,7 @@ def _natural(text: str) -> tuple[list[tuple[int, str]], str]:
     return [(int(part), "") if part[0].isdigit() else (-1, part) for part in parts], text
 
 
-def find_images(folder: Path) -> tuple[list[Path], dict[str, str]]:
+def find_images(folder: Path) -> tuple[list[ImageFile], dict[str, str]]:
     """Find the images of a folder, and what is left out.
 
     Parameters
@@ -62,7 +58,7 @@ def find_images(folder: Path) -> tuple[list[Path], dict[str, str]]:
 
     Returns
     -------
-    images : list of Path
+    images : list of ImageFile
         In natural order.
     left_out : dict of str to str
         As `what_is_left_out` returns it.
@@ -70,14 +66,16 @@ def find_images(folder: Path) -> tuple[list[Path], dict[str, str]]:
     entries, obstacles = _entries(folder)
     own = [path for path in entries if path.parent == folder]
     inner = [path for path in entries if path.parent == folder / "images"]
-    level, images = own, list[Path]()
+    level, images = own, list[ImageFile]()
     for level in (own, inner, entries):
-        images = [path for path in level if _is_candidate(path) and _fault(path) is None]
+        found = [_read(path) for path in level if _is_candidate(path)]
+        images = [image for image in found if isinstance(image, ImageFile)]
         if images:
             break
     seen = {*own, *level}
     others = [path for path in entries if path not in seen]
-    left_out = _faults(seen - set(images), "changed while the folder was read")
+    unread = seen - {image.path for image in images}
+    left_out = _faults(unread, "changed while the folder was read")
     reason = "the folder itself has some" if level is own else "the folder images has some"
     return images, _sorted({**obstacles, **left_out, **_counts(others, reason)})
 
@@ -155,21 +153,21 @@ def _is_candidate(path: Path) -> bool:
     return broken_link or starts_like_an_image(path)
 
 
-def _fault(path: Path) -> str | None:
-    """Say why a file cannot be read as an image, as far as its header tells."""
+def _read(path: Path) -> ImageFile | str:
+    """Look at an image file, or say why it cannot be read, as far as its header tells."""
     if path.suffix and path.suffix.lower() not in KNOWN_SUFFIXES:
         return f"holds an image, but names in {path.suffix} are not read; rename it to read it"
     try:
-        image_size(path)
+        return look_at(path)
     except NmfsyncError as error:
         return str(error).removeprefix(f"{path}: ")
-    return None
 
 
 def _faults(paths: Collection[Path], reason: str) -> dict[str, str]:
     """Say of every file that looks like an image why it is not read; not of depth maps."""
     chosen = (path for path in paths if _is_candidate(path) and ".depth." not in path.name)
-    return {str(path): _fault(path) or reason for path in chosen}
+    found = {str(path): _read(path) for path in chosen}
+    return {path: read if isinstance(read, str) else reason for path, read in found.items()}
 
 
 def _counts(paths: Collection[Path], reason: str) -> dict[str, str]:

@@ -28,6 +28,9 @@ class Scene:
     bounds : (2, 3) float64 array or None
         Minimum and maximum corner of a box around the scene, in the world
         coordinates of the cameras. None if unknown.
+    digests : tuple of str or None
+        SHA-256 of every image file when the scene was loaded, in hexadecimal. A file
+        that is another one when it is used is an error. None: files are used as they are.
     left_out : dict of str to str
         What is in the folder of the images and is not read: path -> reason.
     strict : bool
@@ -39,13 +42,14 @@ class Scene:
     truth: Truth | None = None
     cameras: tuple[Camera, ...] | None = None
     bounds: FloatArray | None = None
+    digests: tuple[str, ...] | None = None
     left_out: Mapping[str, str] = field(default_factory=dict, hash=False)
     strict: bool = True
 
     @property
     def images(self) -> Images:
         """The images, each read from disk when it is used."""
-        return Images(self.paths)
+        return Images(self.paths, self.digests)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,5 +71,6 @@ class Scene:
             self,
             paths=tuple(self.paths[i] for i in kept),
             cameras=tuple(self.cameras[i] for i in kept) if self.cameras else None,
+            digests=tuple(self.digests[i] for i in kept) if self.digests else None,
             left_out={**self.left_out, **reasons},
         )

@@ -187,7 +187,8 @@ def hard_problem(setting: Setting, seed: int) -> Problem:
 
 def landmark_problem(setting: Setting, seed: int) -> Problem:
     """Choose frames of a landmark sequence at random; every landmark is in every frame."""
-    sequence = _load_sequence(setting["sequence"], setting["data"])
+    name = setting["sequence"]
+    sequence = _load_sequence(name, setting["data"], setting["digests"].get(name))
     matches, truth = landmark_matches(sequence, setting["frames"], seed)
     return Problem(matches, truth.W, sequence.xy.shape[1], None)
 
@@ -318,7 +319,7 @@ STUDIES = {
             title="CMU House and Hotel",
             text="How good are the methods on real data? 30 landmarks in the frames of two image "
             "sequences are matched pair by pair by shape contexts; frames are chosen at random.",
-            base={"sequence": "house", "frames": 20, "data": None},
+            base={"sequence": "house", "frames": 20, "data": None, "digests": {}},
             parameters=(
                 Parameter(
                     "frames",

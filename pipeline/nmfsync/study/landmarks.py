@@ -8,6 +8,7 @@ same, because points are described by their positions only, not by pixels.
 
 import os
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.io import loadmat
 from scipy.optimize import linear_sum_assignment
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.files import read_hashed, sha256_of
 from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
@@ -48,7 +50,9 @@ class LandmarkSequence:
     matches: PairwiseMatches
 
 
-def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequence:
+def load_landmarks(
+    name: str, data: Path | str | None = None, sha256: str | None = None
+) -> LandmarkSequence:
     """Load House (111 frames) or Hotel (101 frames), each of 30 landmarks.
 
     House is published with pairwise matches by shape contexts, 0.866 of which
@@ -62,6 +66,8 @@ def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequenc
     data : Path or str, optional
         Folder that holds `landmarks/house/house_sync_data.mat` and
         `landmarks/hotel/groundT.mat`. None means $NMFSYNC_DATA.
+    sha256 : str, optional
+        That of the file when it was looked at, see `landmark_digests`.
 
     Returns
     -------
@@ -70,7 +76,8 @@ def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequenc
     Raises
     ------
     NmfsyncError
-        If there is no such sequence, or its file is missing or not the published one.
+        If there is no such sequence, or its file is missing, not the published one, or
+        another one than `sha256` says.
 
     References
     ----------
@@ -79,18 +86,24 @@ def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequenc
     """
     if name not in FILES:
         raise NmfsyncError(f"no landmark sequence {name!r}; there are {' and '.join(FILES)}")
-    path = _data_folder(data) / "landmarks" / name / FILES[name]
-    if not path.is_file():
-        raise NmfsyncError(
-            f"{path.name} is not in {path.parent}: nmfsync cannot download this file (CMU VASC; "
-            "landmarks of Pachauri et al. 2013); put it there yourself"
-        )
-    xy, W = _read(path, with_matches=name == "house")
+    path = _find(name, data)
+    xy, W = _read(path, sha256, with_matches=name == "house")
     try:
         matches = match_by_shape(xy) if W is None else PairwiseMatches(W, _sizes(xy))
     except NmfsyncError as error:
         raise NmfsyncError(f"{path}: {error}") from None
     return LandmarkSequence(name, xy, matches)
+
+
+def landmark_digests(data: Path | str | None = None) -> dict[str, str]:
+    """Return the SHA-256 of the file of every sequence, by its name.
+
+    Raises
+    ------
+    NmfsyncError
+        If a file is missing.
+    """
+    return {name: sha256_of(_find(name, data)) for name in FILES}
 
 
 def landmark_matches(
@@ -217,6 +230,16 @@ def match_by_shape(xy: FloatArray) -> PairwiseMatches:
     return PairwiseMatches.from_entries(p, q, _sizes(xy))
 
 
+def _find(name: str, data: Path | str | None) -> Path:
+    path = _data_folder(data) / "landmarks" / name / FILES[name]
+    if not path.is_file():
+        raise NmfsyncError(
+            f"{path.name} is not in {path.parent}: nmfsync cannot download this file (CMU VASC; "
+            "landmarks of Pachauri et al. 2013); put it there yourself"
+        )
+    return path
+
+
 def _data_folder(data: Path | str | None) -> Path:
     folder = data or os.environ.get("NMFSYNC_DATA")
     if not folder:
@@ -227,10 +250,11 @@ def _data_folder(data: Path | str | None) -> Path:
     return Path(folder)
 
 
-def _read(path: Path, with_matches: bool) -> tuple[FloatArray, AnyArray | None]:
+def _read(path: Path, sha256: str | None, with_matches: bool) -> tuple[FloatArray, AnyArray | None]:
     """Read positions (k, n, 2), and W (k·n, k·n) or None."""
+    data, _ = read_hashed(path, sha256)
     try:
-        content = loadmat(path)
+        content = loadmat(BytesIO(data))
         xy = np.stack(list(content["data"].ravel())).astype(np.float64)
         if xy.ndim != 3 or xy.shape[2] != 2 or not np.isfinite(xy).all():
             raise ValueError("positions")

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.cache import code_behind, code_of
+from nmfsync.runtime.cache import code_behind, code_of, key_of
 from nmfsync.runtime.files import atomic_write
 from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
 from nmfsync.study.results import Points, Results, Row, Values
@@ -107,7 +107,7 @@ def _measure_samples(
         finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(work) if missing else ()
         for setting, seed, sample in finished:
             measured[_key(setting, seed)] = sample
-            _append(store, header, json.dumps([_key(setting, seed), sample]))
+            _append(store, _line(header, _key(setting, seed), sample))
             progress_bar.update()
     return measured
 
@@ -119,27 +119,33 @@ def _header(study: Study, methods: Sequence[MethodVariant]) -> str:
 
 
 def _read_store(store: Path, header: str) -> dict[str, Sample]:
-    """Read the samples with this header, and remove everything else from the file."""
-    if not store.exists():
-        return {}
-    lines = store.read_text(encoding="utf-8").splitlines(keepends=True)
+    """Read the undamaged samples with this header, and remove everything else from the file."""
+    content = store.read_bytes() if store.is_file() else b""
+    first, *others = content.decode(errors="replace").splitlines() or [""]
     measured: dict[str, Sample] = {}
-    complete = [line for line in lines if line.endswith("\n")]
-    if complete and complete[0] == header + "\n":
-        measured = dict(json.loads(line) for line in complete[1:])
-        if complete == lines:
-            return measured
-    with atomic_write(store) as temporary:
-        kept = [json.dumps([key, sample]) + "\n" for key, sample in measured.items()]
-        temporary.write_text(header + "\n" + "".join(kept), encoding="utf-8")
+    for line in others if first == header else []:
+        try:
+            key, sample, _ = json.loads(line)
+            whole = line == _line(header, key, sample)
+        except Exception:  # whatever is wrong with a line, the remedy is to measure again
+            continue
+        if whole:
+            measured[key] = sample
+    lines = [header, *(_line(header, key, sample) for key, sample in measured.items())]
+    kept = "".join(f"{line}\n" for line in lines).encode()
+    if content != kept:
+        with atomic_write(store) as temporary:
+            temporary.write_bytes(kept)
     return measured
 
 
-def _append(store: Path, header: str, line: str) -> None:
-    """Append a line to the store, which starts with the header."""
-    if not store.exists():
-        with atomic_write(store) as temporary:
-            temporary.write_text(header + "\n", encoding="utf-8")
+def _line(header: str, key: str, sample: Sample) -> str:
+    """Return the line of a sample in the store, which ends with a digest of all it depends on."""
+    return json.dumps([key, sample, key_of(header, key, sample)])
+
+
+def _append(store: Path, line: str) -> None:
+    """Append a line to the store."""
     with store.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
 

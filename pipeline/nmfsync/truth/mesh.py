@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.files import read_hashed
 from nmfsync.truth.depths import DepthMap, DepthMaps
 from nmfsync.types.arrays import FloatArray
 from nmfsync.types.camera import Camera
@@ -55,7 +57,7 @@ def _has_faces(path: Path) -> bool:
     return bool(faces and int(faces[1]))
 
 
-def render_mesh(mesh_path: Path, cameras: Sequence[Camera]) -> DepthMaps:
+def render_mesh(mesh_path: Path, cameras: Sequence[Camera], sha256: str | None = None) -> DepthMaps:
     """Render a depth map of a triangle mesh, for instance from a laser scan, for every camera.
 
     Needs the extra `mesh` (trimesh and Intel's Embree through embreex).
@@ -65,6 +67,8 @@ def render_mesh(mesh_path: Path, cameras: Sequence[Camera]) -> DepthMaps:
     mesh_path : Path
         A PLY or OBJ file, in world coordinates.
     cameras : sequence of Camera
+    sha256 : str, optional
+        That of the file when it was looked at. None takes the file as it is.
 
     Returns
     -------
@@ -74,11 +78,11 @@ def render_mesh(mesh_path: Path, cameras: Sequence[Camera]) -> DepthMaps:
     ------
     NmfsyncError
         If the libraries are missing, if the file is no mesh (for instance a point cloud), or if
-        the mesh covers less than 1 % of every image.
+        the mesh covers less than 1 % of every image, or is another file than `sha256` says.
     """
     # Embree computes in single precision, which loses digits far from the origin.
     origin = np.mean([camera.centre for camera in cameras], axis=0)
-    corners, intersector = _load_mesh(mesh_path, origin)
+    corners, intersector = _load_mesh(mesh_path, origin, sha256)
     # Products of matrices with three columns get slower with several threads.
     with threadpool_limits(1, user_api="blas"):
         maps = [_render(camera, origin, corners, intersector) for camera in cameras]
@@ -90,7 +94,7 @@ def render_mesh(mesh_path: Path, cameras: Sequence[Camera]) -> DepthMaps:
     return DepthMaps(tuple(cameras), maps)
 
 
-def _load_mesh(path: Path, origin: FloatArray) -> tuple[FloatArray, Any]:
+def _load_mesh(path: Path, origin: FloatArray, sha256: str | None) -> tuple[FloatArray, Any]:
     """Load a mesh: triangle corners (n, 3, 3) relative to the origin, and a ray intersector."""
     try:
         import trimesh
@@ -102,9 +106,13 @@ def _load_mesh(path: Path, origin: FloatArray) -> tuple[FloatArray, Any]:
     if not path.is_file():
         raise NmfsyncError(f"{path}: no such file")
     try:
-        mesh = trimesh.load_mesh(path, process=False)
+        data, _ = read_hashed(path, sha256)
+        kind = path.suffix.lower().removeprefix(".")
+        mesh = trimesh.load_mesh(BytesIO(data), file_type=kind, process=False)
         mesh.vertices = mesh.vertices - origin
         corners = np.asarray(mesh.triangles)
+    except NmfsyncError:
+        raise
     except Exception as error:  # trimesh raises many kinds of errors on a damaged file
         reason = " ".join(str(error).split())
         raise NmfsyncError(f"{path}: is no readable mesh ({reason})") from None
