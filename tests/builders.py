@@ -165,6 +165,28 @@ def check_mean(errors: Sequence[float], reference: float, rounding: float = 0.05
     assert abs(np.mean(errors) - reference) <= 2 * standard_error + rounding
 
 
+def in_other_order(
+    matches: PairwiseMatches, rng: np.random.Generator, what: str
+) -> tuple[PairwiseMatches, np.ndarray]:
+    """Permute the "images" of matches, or the "features" in every image.
+
+    Also returns the old number of every feature.
+    """
+    k, offsets = len(matches.sizes), matches.offsets
+    images = rng.permutation(k) if what == "images" else np.arange(k)
+    inside = [np.arange(n) if what == "images" else rng.permutation(n) for n in matches.sizes]
+    order = np.concatenate([offsets[i] + inside[i] for i in images])
+    W = matches.W[order][:, order]
+    return PairwiseMatches(W, matches.sizes[images]), order
+
+
+def in_first_order(result: MultiMatching, order: np.ndarray, sizes: Sequence[int]) -> MultiMatching:
+    """Undo `in_other_order` in a result."""
+    universe = np.empty_like(result.universe)
+    universe[order] = result.universe
+    return MultiMatching(universe, sizes)
+
+
 def links(matches: Matches) -> set[tuple[int, int]]:
     """Matched features (p, q) with p < q, numbered through all images."""
     p, q = sparse.triu(matches.W, 1).tocoo().coords
@@ -269,6 +291,6 @@ def with_opencv_threads(threads: int, function: Callable[..., Any], *arguments: 
         cv2.setNumThreads(before)
 
 
-def clear(matches, d=0, seed=0, estimate=True, max_features=10_000):
+def clear(matches, d=0, seed=0, estimate=True):
     """CLEAR, which finds the number of eigenvectors itself or is given d."""
-    return _clear(matches, seed, max_features, None if estimate else d)
+    return _clear(matches, seed, None if estimate else d)

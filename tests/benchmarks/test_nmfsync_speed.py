@@ -29,7 +29,7 @@ from nmfsync.synchronisation.numerics.eigenpairs import top_eigenpairs
 from nmfsync.synchronisation.numerics.rounding import assign_to_universe
 from real_data import real_data
 
-pytestmark = [pytest.mark.benchmark, pytest.mark.filterwarnings("ignore:universe size")]
+pytestmark = [pytest.mark.benchmark, pytest.mark.filterwarnings("ignore:.*universe size")]
 
 
 class Stages:

@@ -229,7 +229,7 @@ def test_table_of_methods_is_that_of_the_records():
         if "theta" in record.weighted_options:
             theta += f"; {record.weighted_options['theta']:g} on photographs"
         assert cells[3] == theta
-        assert cells[4] == (f"{record.max_features:,}" if record.max_features else "–")
+        assert cells[4] == yes[record.effort is not None]
 
 
 def test_changelog_knows_the_version():

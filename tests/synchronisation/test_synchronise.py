@@ -32,7 +32,7 @@ CONSISTENT = ["clustersync", "nmfsync", "spectral", "clear", "unionfind", "quick
 @pytest.fixture(autouse=True)
 def _degraded_results_are_allowed():
     """Random d may be too small, on purpose, and random tracks see an image twice."""
-    warnings.filterwarnings("ignore", "universe size|.*see an image twice", NmfsyncWarning)
+    warnings.filterwarnings("ignore", ".*universe size|.*see an image twice", NmfsyncWarning)
 
 
 def same(A, B) -> bool:

@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
+from nmfsync.synchronisation.numerics.effort import (
+    MAX_MINUTES,
+    NO_EFFORT,
+    Effort,
+    require_effort,
+)
 from nmfsync.types.matches import Matches, PairwiseMatches
 
 Function = Callable[..., Matches]
@@ -50,8 +56,7 @@ class Method:
     theta : float
         Default threshold, of a method that takes one.
     options : dict
-        Options of the function, with their defaults. "max_features" is the largest
-        number of connected features that the method tries.
+        Options of the function, with their defaults.
     weighted_options : dict
         Values of theta and options that replace the defaults if the matches carry
         weights. Authors use other values on photographs than on synthetic 0/1
@@ -64,6 +69,10 @@ class Method:
     needs_descriptors : bool
         Whether the function reads the descriptors of the features, which only the
         matches that `match` made have.
+    effort : callable or str, optional
+        Called as ``effort(matches, settings)`` before the function; returns an
+        `Effort`. What would take longer than the option "max_minutes", or more memory
+        than there is, is refused. None if the cost grows only linearly.
     """
 
     name: str
@@ -78,21 +87,14 @@ class Method:
     style: str = ""
     compiles: bool = False
     needs_descriptors: bool = False
+    effort: Callable[[PairwiseMatches, Mapping[str, Any]], Effort] | str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
 
-    @property
-    def max_features(self) -> int | None:
-        """The largest number of connected features; None for no limit."""
-        return self.options.get("max_features")
-
     def load(self) -> Function:
         """Return the function, imported if need be."""
-        if not isinstance(self.function, str):
-            return self.function
-        module, name = self.function.split(":")
-        function: Function = getattr(import_module(module), name)
+        function: Function = _imported(self.function)
         return function
 
     def settings(
@@ -145,6 +147,13 @@ class Method:
         ------
         NmfsyncError
             If the method needs descriptors, and the matches have none.
+        TooLargeError
+            If it would take too long, or more memory than there is.
+
+        Warns
+        -----
+        NmfsyncWarning
+            What the function warns of, once, with the name of the method.
         """
         if self.needs_descriptors and matches.descriptors is None:
             raise NmfsyncError(
@@ -154,22 +163,50 @@ class Method:
         options = {name: value for name, value in settings.items() if name not in _NO_OPTIONS}
         arguments = [settings[name] for name in self.arguments]
         used = _used(matches, self.uses_weights, settings.get(MIN_PROBABILITY, 0.0))
-        return self.load()(used, *arguments, **options)
+        most = settings.get(MAX_MINUTES_OPTION, MAX_MINUTES)
+        require_effort(self.name, self.estimate(used, settings), most)
+        with collected_warnings() as texts:
+            result = self.load()(used, *arguments, **options)
+        for text in dict.fromkeys(texts):
+            warnings.warn(f"{self.name}: {text}", NmfsyncWarning, stacklevel=3)
+        return result
+
+    def estimate(self, matches: PairwiseMatches, settings: Mapping[str, Any]) -> Effort:
+        """Estimate what `solve` will take; nothing for a method without an estimate."""
+        if self.effort is None:
+            return NO_EFFORT
+        effort: Effort = _imported(self.effort)(matches, settings)
+        return effort
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         if not options:
             return
         known = set(inspect.signature(self.load()).parameters) - {"matches", *self.arguments}
         known |= set() if self.uses_weights else {MIN_PROBABILITY}
+        known |= set() if self.effort is None else {MAX_MINUTES_OPTION}
         for name in options:
             if name not in known:
                 raise NmfsyncError(f"{self.name} has no option {name!r}")
+        minutes = options.get(MAX_MINUTES_OPTION, MAX_MINUTES)
+        if not (isinstance(minutes, int | float | np.number) and minutes > 0):
+            raise NmfsyncError(f"max_minutes must be a number greater than 0, got {minutes!r}")
+
+
+def _imported(function: Any) -> Any:
+    """Return a function, imported if it is named as "module:function"."""
+    if not isinstance(function, str):
+        return function
+    module, name = function.split(":")
+    return getattr(import_module(module), name)
 
 
 # Option of every method for 0/1 matrices: less sure matches are left out.
 MIN_PROBABILITY = "min_probability"
 
-_NO_OPTIONS = {"method", "weights", MIN_PROBABILITY, *ARGUMENTS}
+# Option of every method with an estimate of its effort: what is likely to take longer is refused.
+MAX_MINUTES_OPTION = "max_minutes"
+
+_NO_OPTIONS = {"method", "weights", MIN_PROBABILITY, MAX_MINUTES_OPTION, *ARGUMENTS}
 
 
 def _used(matches: PairwiseMatches, weights: bool, least: float) -> PairwiseMatches:
@@ -296,6 +333,7 @@ METHODS["nmfsync"] = Method(
     weighted_options={"theta": 0.4},  # the paper's value for the Graffiti photographs
     style="blue",
     compiles=True,
+    effort=f"{_HERE}.nmfsync.method:effort",
 )
 METHODS["spectral"] = Method(
     "spectral",
@@ -305,6 +343,7 @@ METHODS["spectral"] = Method(
     consistent=True,
     uses_weights=False,
     style="orange",
+    effort=f"{_HERE}.baselines.spectral:effort",
 )
 METHODS["matcheig"] = Method(
     "matcheig",
@@ -316,6 +355,7 @@ METHODS["matcheig"] = Method(
     options={"threshold": 0.25},  # the authors' value for synthetic data
     weighted_options={"threshold": 0.5},  # and for photographs
     style="pink",
+    effort=f"{_HERE}.baselines.matcheig:effort",
 )
 METHODS["matchals"] = Method(
     "matchals",
@@ -324,9 +364,9 @@ METHODS["matchals"] = Method(
     arguments=("seed",),
     consistent=False,
     uses_weights=False,
-    options={"max_features": 5_000},  # about ten minutes on one core
     style="sky",
     compiles=True,
+    effort=f"{_HERE}.baselines.matchals:effort",
 )
 METHODS["clear"] = Method(
     "clear",
@@ -335,8 +375,8 @@ METHODS["clear"] = Method(
     arguments=("seed",),
     consistent=True,
     uses_weights=False,
-    options={"max_features": 10_000},  # some minutes
     style="olive",
+    effort=f"{_HERE}.baselines.clear:effort",
 )
 METHODS["unionfind"] = Method(
     "unionfind",
@@ -355,12 +395,12 @@ METHODS["quickmatch"] = Method(
     consistent=True,
     uses_weights=False,
     options={
-        "max_features": 150_000,  # about nine minutes on one core
         "rho_density": 0.25,  # the authors' value
         "rho_edge": 0.9,
     },
     style="purple",
     needs_descriptors=True,
+    effort=f"{_HERE}.baselines.quickmatch:effort",
 )
 
 

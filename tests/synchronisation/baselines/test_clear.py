@@ -8,7 +8,7 @@ import pytest
 from scipy import io, sparse
 
 from builders import CASES, check_mean, clear, matches_of, noisy, problems, same
-from nmfsync import PairwiseMatches, evaluation
+from nmfsync import MultiMatching, PairwiseMatches, evaluation
 from nmfsync.errors import TooLargeError
 from nmfsync.synchronisation.baselines.clear import _pivots
 from nmfsync.synchronisation.numerics import eigenpairs as eigen
@@ -111,22 +111,18 @@ def test_clear_finds_the_same_in_large_components(monkeypatch):
     assert asked == [16, 32]  # of 141: few enough to be iterated for
 
 
-def test_clear_refuses_components_that_take_too_long():
-    """Components of 3 and 2 features; with a given d there are as many eigenvectors as d."""
-    matches = matches_of([(0, 2), (2, 4), (1, 3)], [2, 2, 2])
-    assert clear(matches, 2, max_features=3).universe.tolist() == [0, 1, 0, 1, 0, 2]
-    with pytest.raises(TooLargeError, match=r"^clear needs .* 3 features are connected, more than"):
-        clear(matches, 2, max_features=2)
-    assert clear(matches, 3, estimate=False).universe_size == 3
+def test_clear_says_so_if_more_eigenvectors_than_estimated_do_not_fit(monkeypatch):
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000))
+    with pytest.raises(TooLargeError, match=r"clear needs about .* GB for .* eigenvectors of"):
+        clear(noisy(), 10)
 
 
-def test_clear_says_so_if_memory_is_too_small(monkeypatch):
-    monkeypatch.setattr(
-        clear_module.psutil, "virtual_memory", lambda: SimpleNamespace(available=1000)
-    )
-    for estimate in (True, False):
-        with pytest.raises(TooLargeError, match="clear needs about"):
-            clear(noisy(), 10, estimate=estimate)
+def test_a_given_number_of_eigenvectors_may_be_too_large():
+    """Those of the null space would tell the features of a track apart."""
+    truth = MultiMatching([0, 1, 2, 0, 1, 2, 0, 3], [3, 3, 2])
+    for d in range(4, 9):
+        result = clear(PairwiseMatches(truth.W, truth.sizes), d, estimate=False)
+        assert same(result.W, truth.W)
 
 
 # The choice of pivots is private, but its numbers by hand are those of eigenvectors in the method.

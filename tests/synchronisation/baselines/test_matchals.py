@@ -1,6 +1,6 @@
 """MatchALS: parts of the problem, what is too large, and the ADMM as it is written down."""
 
-from types import SimpleNamespace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -9,15 +9,22 @@ from scipy import sparse
 
 import strategies
 from builders import same
-from nmfsync import MultiMatching, PairwiseMatches, synchronise, synthetic
-from nmfsync.errors import TooLargeError
+from nmfsync import PairwiseMatches, synchronise, synthetic
 from nmfsync.runtime.threads import BLOCK
 from nmfsync.synchronisation.baselines.matchals import _independent_parts, _solve
+
+module = import_module("nmfsync.synchronisation.baselines.matchals")
 
 
 def test_matchals_keeps_noise_free_matches():
     W, _, sizes = synthetic.generate(k=8, d=10, rho=0.6, sigma=0.0, seed=1)
     assert same(synchronise(PairwiseMatches(W, sizes), "matchals", 10).W, W)
+
+
+def chains(count: int, k: int) -> PairwiseMatches:
+    """Make so many tracks through k images, each matched with the next image only."""
+    features = np.arange(count * k).reshape(k, count)
+    return PairwiseMatches.from_entries(features[:-1].ravel(), features[1:].ravel(), [count] * k)
 
 
 @given(matches=strategies.pairwise_matches())
@@ -26,7 +33,7 @@ def test_matchals_parts_hold_together(matches):
 
     The function is private, because results do not show which features were solved together.
     """
-    parts = _independent_parts(matches.W)
+    parts = [part.rows for equal in _independent_parts(matches) for part in equal]
     matched = np.flatnonzero(np.diff(matches.W.indptr) > 1)
     assert sorted(np.concatenate([[], *parts])) == matched.tolist()
     part_of = np.full(matches.W.shape[0], -1)
@@ -47,28 +54,19 @@ def test_matchals_solves_independent_problems_as_if_alone():
     assert same(result.W, expected)
 
 
-def test_matchals_refuses_components_that_take_too_long():
-    """Two tracks through 201 images: what is not connected does not count."""
-    tracks = MultiMatching([0, 1] * 201, [2] * 201)
-    matches = PairwiseMatches(tracks.W, tracks.sizes)
-    assert same(synchronise(matches, "matchals", max_features=201).W, tracks.W)
-    with pytest.raises(TooLargeError, match="201 features are connected, more than 200: it would"):
-        synchronise(matches, "matchals", max_features=200)
+def test_matchals_solves_equal_problems_once(monkeypatch):
+    """Chains through 100 images: as many as there are take as long as one of them."""
+    solved = []
 
+    def recorded(part, *arguments):
+        solved.append(part)
+        return _solve(part, *arguments)
 
-def test_matchals_refuses_more_than_it_can_do_in_minutes():
-    """A chain of 5,001 features, in as many images."""
-    m = 5001
-    chain = sparse.diags_array([np.ones(m - 1), np.ones(m - 1)], offsets=[1, -1], shape=(m, m))
-    with pytest.raises(TooLargeError, match=r"^matchals is dense, and 5,001 features .* 5,000: "):
-        synchronise(PairwiseMatches(chain.tocsr(), [1] * m), "matchals")
-
-
-def test_matchals_refuses_what_does_not_fit(monkeypatch):
-    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000))
-    tracks = MultiMatching([0] * 201, [1] * 201)
-    with pytest.raises(TooLargeError, match=r"^matchals needs about .* GB for 201 connected"):
-        synchronise(PairwiseMatches(tracks.W, tracks.sizes), "matchals")
+    monkeypatch.setattr(module, "_solve", recorded)
+    result = synchronise(chains(30, 100), "matchals", max_iterations=5)
+    alone = synchronise(chains(2, 100), "matchals", max_iterations=5)
+    assert [part.W.shape[0] for part in solved] == [200, 200]
+    assert result.W.nnz == 15 * alone.W.nnz
 
 
 def plain_matchals(W, sizes, rank, iterations):

@@ -11,7 +11,6 @@ from scipy import sparse
 
 from builders import make_features
 from nmfsync import METHODS, NmfsyncError, PairwiseMatches, match, synchronise
-from nmfsync.errors import TooLargeError
 from nmfsync.study.definitions import all_methods
 from nmfsync.synchronisation.baselines import quickmatch as module
 
@@ -149,11 +148,8 @@ def test_memory_does_not_grow_with_the_pairs_of_features():
     assert peak < 50e6
 
 
-def test_too_many_features_and_bad_options():
+def test_bad_options():
     matches = described(at(10, 70), at(12))
-    assert labels(matches, max_features=3) == [0, 1, 0]
-    with pytest.raises(TooLargeError, match=r"^quickmatch .* and there are 3, more than 2; use"):
-        labels(matches, max_features=2)
     for name, value in (("rho_density", 0), ("rho_density", np.nan), ("rho_edge", -1)):
         with pytest.raises(NmfsyncError, match=f"^{name} must .*, got {value}"):
             labels(matches, **{name: value})

@@ -18,7 +18,7 @@ from nmfsync import (
 from real_data import real_data
 
 # Random d may be too small, on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore:universe size:nmfsync.NmfsyncWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*universe size:nmfsync.NmfsyncWarning")
 
 VARIANTS = [
     {},
@@ -64,6 +64,6 @@ def test_theta_prunes_what_fits_badly():
 def test_surplus_features_stay_alone():
     """Three features in an image, but d = 2: one of them gets no partner."""
     truth = MultiMatching([0, 1, 2, 0, 1, 2, 0, 1, 2], [3, 3, 3])
-    with pytest.warns(NmfsyncWarning, match="universe size 2 is too small: 3 of 9"):
+    with pytest.warns(NmfsyncWarning, match="^nmfsync: universe size 2 is too small: 3 of 9"):
         result = synchronise(PairwiseMatches(truth.W, truth.sizes), "nmfsync", 2)
     assert result.universe.tolist() == [0, 1, 2, 0, 1, 3, 0, 1, 4]

@@ -75,6 +75,13 @@ def test_the_iterative_solver_bears_repeated_eigenvalues(monkeypatch):
 
 
 @pytest.mark.parametrize("by", ["algebraic", "magnitude"])
+def test_the_iterative_solver_bears_a_null_space(by, monkeypatch):
+    """Of one track: where nothing is to be damped, the filter must not drown it all."""
+    monkeypatch.setattr(eigen, "DENSE_SIZE", 1)
+    assert_leading(sparse.csr_array(np.ones((600, 600))), 3, by)
+
+
+@pytest.mark.parametrize("by", ["algebraic", "magnitude"])
 def test_a_dominant_eigenvalue_does_not_drown_the_others(by, monkeypatch):
     """An eigenvalue of 100 above a spectrum within about ±6, filtered in single precision."""
     monkeypatch.setattr(eigen, "DENSE_SIZE", 1)

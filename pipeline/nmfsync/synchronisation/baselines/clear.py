@@ -1,13 +1,26 @@
 """CLEAR: synchronisation by spectral clustering around pivots."""
 
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import numpy as np
-import psutil
 from scipy import sparse
 
-from nmfsync.errors import TooLargeError
 from nmfsync.runtime.progress import phase
-from nmfsync.synchronisation.numerics.components import groups, label_components
-from nmfsync.synchronisation.numerics.eigenpairs import DENSE_RATIO, DENSE_SIZE, top_eigenpairs
+from nmfsync.synchronisation.numerics.components import (
+    count_by_component,
+    diagonal_blocks,
+    label_components,
+)
+from nmfsync.synchronisation.numerics.effort import PRODUCT, Effort, require_effort
+from nmfsync.synchronisation.numerics.eigenpairs import (
+    DENSE_SIZE,
+    NULL,
+    eigenpairs_by_component,
+    eigenpairs_effort,
+    top_eigenpairs,
+)
 from nmfsync.synchronisation.numerics.rounding import assign_to_universe
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
@@ -18,13 +31,10 @@ CUT = 0.5
 # Three features in a row have the eigenvalue ½ itself: rounding must not decide on which side.
 MARGIN = 1e-6
 
+COMPONENT = 9e-4  # seconds for each, whatever its size
 
-def clear(
-    matches: PairwiseMatches,
-    seed: int,
-    max_features: int,
-    eigenvectors: int | None = None,
-) -> MultiMatching:
+
+def clear(matches: PairwiseMatches, seed: int, eigenvectors: int | None = None) -> MultiMatching:
     """Synchronise by the smallest eigenvectors of the normalised Laplacian.
 
     With W (unit diagonal included) and the diagonal matrix D of the degrees
@@ -50,9 +60,6 @@ def clear(
     matches : PairwiseMatches
     seed : int
         For the start vectors of the eigensolver on large components.
-    max_features : int
-        Connected features up to which the method is tried: the number of
-        eigenvectors grows with that of the features.
     eigenvectors : int, optional
         Columns of Y, for all components together, unmatched features included.
         None takes from the spectrum how many a component needs: as many as it
@@ -65,7 +72,7 @@ def clear(
     Raises
     ------
     TooLargeError
-        If more features are connected, or the eigenvectors do not fit into memory.
+        If the eigenvectors turn out to be so many that they do not fit into memory.
 
     Notes
     -----
@@ -79,33 +86,53 @@ def clear(
     and alignment rectification algorithm for multi-view data association. IEEE
     Transactions on Robotics 2020.
     """
-    # I − L: its largest eigenpairs are the smallest of L.
-    scale = sparse.diags_array(1 / np.sqrt(matches.W.sum(axis=1)))
-    A = (scale @ matches.W @ scale).tocsr()
-    if eigenvectors is not None:
-        _require_memory(len(matches.image_of), eigenvectors)
-        _, leading = top_eigenpairs(A, eigenvectors, seed=seed)
-    universe = np.arange(A.shape[0])
+    image_of = matches.image_of
+    universe = np.arange(len(image_of))
     free = len(universe)
-    components = _matched_components(A)
-    with phase(len(components), "Components", "component") as bar:
-        for rows in components:
-            _, sizes = np.unique(matches.image_of[rows], return_counts=True)
-            if eigenvectors is None:
-                _require_small(len(rows), max_features)
-                vectors = _low_eigenvectors(A[rows][:, rows], int(sizes.max()), seed)
-            else:
-                vectors = leading[rows][:, leading[rows].any(axis=0)]
-            d = vectors.shape[1]
+    with phase(None, "Components", "component") as bar:
+        for rows, vectors in _embeddings(matches, eigenvectors, seed):
+            _, sizes = np.unique(image_of[rows], return_counts=True)
             universe[rows] = free + _assign_to_pivots(vectors, sizes)
-            free += d + len(rows)
+            free += vectors.shape[1] + len(rows)
             bar.update()
     return MultiMatching(universe, matches.sizes)
 
 
-def _matched_components(A: sparse.csr_array) -> list[IntArray]:
-    """Features, in order, of every connected component of at least two."""
-    return [rows for rows in groups(label_components(A)) if len(rows) > 1]
+def effort(matches: PairwiseMatches, settings: Mapping[str, Any]) -> Effort:
+    """Estimate what the method will take.
+
+    A component of consistent matches has Σ 1 / degree tracks, the feature itself
+    counted in the degree, and needs as many eigenvectors.
+    """
+    n, entries = count_by_component(matches.W)
+    if settings.get("eigenvectors") is None:
+        tracks = np.bincount(label_components(matches.W), weights=1 / np.diff(matches.W.indptr))
+        count = np.minimum(n, 2 * np.ceil(tracks).astype(int))  # doubled until they suffice
+    else:
+        count = np.minimum(n, settings["eigenvectors"])
+    seconds, kept, work = eigenpairs_effort(n, entries, count)
+    # Pivots, and products with them.
+    seconds += PRODUCT * n * count.astype(float) ** 2 + COMPONENT
+    return Effort(seconds.sum(), (kept + work).max(), f"{n.max():,} connected features")
+
+
+def _embeddings(
+    matches: PairwiseMatches, eigenvectors: int | None, seed: int
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Hand out the features and eigenvectors of every component of at least two."""
+    # I − L: its largest eigenpairs are the smallest of L.
+    scale = sparse.diags_array(1 / np.sqrt(matches.W.sum(axis=1)))
+    A = (scale @ matches.W @ scale).tocsr()
+    if eigenvectors is not None:
+        for part in eigenpairs_by_component(A, eigenvectors, seed=seed):
+            # Those of the null space of A would tell features of one point apart.
+            yield part.rows, part.vectors[:, part.values > NULL]
+        return
+    image_of = matches.image_of
+    for rows, block in diagonal_blocks(A, label_components(A)):
+        if len(rows) > 1:
+            most = np.unique(image_of[rows], return_counts=True)[1].max()
+            yield rows, _low_eigenvectors(block, int(most), seed)
 
 
 def _low_eigenvectors(A: sparse.csr_array, least: int, seed: int) -> FloatArray:
@@ -117,7 +144,10 @@ def _low_eigenvectors(A: sparse.csr_array, least: int, seed: int) -> FloatArray:
     n = A.shape[0]
     count = n if n <= DENSE_SIZE else min(n, 2 * least)
     while True:
-        _require_memory(n, count)
+        _, kept, work = eigenpairs_effort(np.array([n]), np.array([A.nnz]), count)
+        memory = float((kept + work)[0])
+        problem = f"{count:,} eigenvectors of {n:,} connected features"
+        require_effort("clear", Effort(0, memory, problem), math.inf)
         values, vectors = top_eigenpairs(A, count, seed=seed)
         d = int((1 - values < CUT - MARGIN).sum())
         if d < count or count == n:
@@ -144,24 +174,3 @@ def _pivots(embedding: FloatArray) -> IntArray:
             overlap[pivot] = np.inf
             bar.update()
     return pivots
-
-
-def _require_small(n: int, max_features: int) -> None:
-    if n > max_features:
-        raise TooLargeError(
-            f"clear needs an eigenvector for every track, and {n:,} features are connected, more "
-            f"than {max_features:,}; use fewer features or another method"
-        )
-
-
-def _require_memory(n: int, count: int) -> None:
-    """Raise TooLargeError unless `count` eigenvectors of n connected features fit."""
-    dense = n <= max(DENSE_SIZE, DENSE_RATIO * count)
-    needed = 8 * (3 * n**2 if dense else 6 * n * count)
-    available = psutil.virtual_memory().available
-    if needed > 0.9 * available:
-        raise TooLargeError(
-            f"clear needs about {needed / 1e9:,.1f} GB for {count:,} eigenvectors of {n:,} "
-            f"connected features, but {available / 1e9:,.1f} GB are free; use fewer features "
-            "or another method"
-        )

@@ -1,20 +1,20 @@
 """MatchALS: synchronisation by low-rank matrix recovery."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 from scipy import sparse
 from scipy.linalg import lapack
-from scipy.sparse.csgraph import connected_components
 
-from nmfsync.errors import TooLargeError
 from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.progress import phase
 from nmfsync.runtime.threads import BLOCK, map_blocks, thread_count
+from nmfsync.synchronisation.numerics.components import diagonal_blocks, label_components
+from nmfsync.synchronisation.numerics.effort import PRODUCT, PRODUCT_SINGLE, Effort
 from nmfsync.synchronisation.numerics.products import gram
 from nmfsync.synchronisation.numerics.rounding import greedy_one_to_one
 from nmfsync.types.arrays import Float32Array, IntArray
@@ -27,13 +27,16 @@ BETA = 0.1  # price of a match
 
 PART_SIZE = 200  # small components are solved together, up to so many features
 
+# For the estimate of the effort: iterations where half of the pairs of images is matched or more,
+# and seconds for an iteration, and in it for an entry of X beside the products.
+FEWEST, STEP, ENTRY = 120, 2e-4, 3e-9
+
 ZERO, ONE = np.float32(0), np.float32(1)
 
 
 def matchals(
     matches: PairwiseMatches,
     seed: int,
-    max_features: int,
     max_iterations: int = 1000,
     tolerance: float = 5e-4,
 ) -> PairwiseMatches:
@@ -59,9 +62,6 @@ def matchals(
     matches : PairwiseMatches
     seed : int
         For the random start of A.
-    max_features : int
-        Connected features up to which the method is tried: time grows with their
-        square and with the features in an image, over hundreds of iterations.
     max_iterations : int
     tolerance : float
         Stops when the primal and the dual residual are both below.
@@ -70,39 +70,65 @@ def matchals(
     -------
     PairwiseMatches
 
-    Raises
-    ------
-    TooLargeError
-        If more features are connected, or the dense arrays do not fit into memory.
-
     Notes
     -----
     For a part with m features, an iteration costs O(m² r) time, and the memory is
-    two m × m arrays in single precision.
+    two m × m arrays in single precision. Parts with the same matches are solved once.
 
     References
     ----------
     Zhou, Zhu, Daniilidis: Multi-image matching via fast alternating
     minimization. ICCV 2015.
     """
-    image, k = matches.image_of, len(matches.sizes)
     pairs = [np.empty((2, 0), dtype=np.int64)]
     with phase(None, "Recovering", "iteration") as bar:
-        for rows in _independent_parts(matches.W):  # the largest first
-            sizes = np.bincount(image[rows], minlength=k)
-            part = PairwiseMatches(matches.W[rows][:, rows], sizes)
-            rank = int(min(len(rows), 4 * sizes.max()))
-            _require_small(len(rows), max_features)
-            _require_memory(len(rows), rank)
-            X = _solve(part, rank, seed, max_iterations, tolerance, bar.update)
-            pairs.append(rows[_threshold(X, part)])
+        for equal in _independent_parts(matches):
+            part = equal[0].matches
+            X = _solve(part, _rank(part), seed, max_iterations, tolerance, bar.update)
+            found = _threshold(X, part)
+            pairs.extend(other.rows[found] for other in equal)
     p, q = np.hstack(pairs)
     return PairwiseMatches.from_entries(p, q, matches.sizes)
 
 
-def _independent_parts(W: sparse.csr_array) -> list[IntArray]:
-    """Features of W's connected components, small ones put together; none of single features."""
-    _, label = connected_components(W, directed=False)
+def effort(matches: PairwiseMatches, settings: Mapping[str, Any]) -> Effort:
+    """Estimate what the method will take.
+
+    The number of iterations is the uncertain part: it is between 50 and 1,000, and
+    larger where few of the images of a part are matched with each other.
+    """
+    seconds = memory = features = 0.0
+    most = settings.get("max_iterations", math.inf)
+    parts = _independent_parts(matches)
+    for part, *_ in parts:
+        n, k = float(len(part.rows)), len(part.matches.sizes)
+        r = float(_rank(part.matches))
+        matched = (part.matches.W.nnz / n - 1) / max(k - 1, 1)  # share of the other images
+        iterations = min(most, FEWEST * np.clip(0.5 / matched, 1, 6))
+        products = PRODUCT_SINGLE * (3 * n**2 * r + 4 * n * r**2) + 2 * PRODUCT * r**3
+        seconds += iterations * (STEP + ENTRY * n**2 + products)
+        blocks = 2 * thread_count() * BLOCK * n
+        memory = max(memory, 4 * (2 * n**2 + 2 * n * r + 8 * r**2 + blocks))
+        features = max(features, n)
+    return Effort(
+        seconds, memory, f"{len(parts):,} dense problems of up to {features:,.0f} features"
+    )
+
+
+class _Part(NamedTuple):
+    """Features that no match connects to others, and the matches of these."""
+
+    rows: IntArray  # (n,): the features, ascending
+    matches: PairwiseMatches  # in those images alone that have any of them
+
+
+def _independent_parts(matches: PairwiseMatches) -> list[list[_Part]]:
+    """Return W's connected components, small ones put together, the largest first.
+
+    None is of single features. Those with the same matches are in one list: they have
+    the same solution.
+    """
+    label = label_components(matches.W)
     size = np.bincount(label)
     limit = max(size.max(initial=0), PART_SIZE)
     part_of = np.full(len(size), -1)
@@ -114,7 +140,19 @@ def _independent_parts(W: sparse.csr_array) -> list[IntArray]:
             filled.append(0)
         filled[-1] += size[component]
         part_of[component] = len(filled) - 1
-    return [np.flatnonzero(part_of[label] == part) for part in range(len(filled))]
+    matched = np.flatnonzero(part_of[label] >= 0)
+    image_of = matches.image_of[matched]
+    found: dict[tuple[bytes, ...], list[_Part]] = {}
+    for rows, W in diagonal_blocks(matches.W[matched][:, matched], part_of[label[matched]]):
+        sizes = np.unique(image_of[rows], return_counts=True)[1]
+        key = tuple(array.tobytes() for array in (W.data, W.indices, W.indptr, sizes))
+        found.setdefault(key, []).append(_Part(matched[rows], PairwiseMatches(W, sizes)))
+    return list(found.values())
+
+
+def _rank(part: PairwiseMatches) -> int:
+    """Return the number of columns of A and B."""
+    return int(min(part.W.shape[0], 4 * part.sizes.max()))
 
 
 def _solve(
@@ -277,23 +315,3 @@ def _threshold(X: Float32Array, matches: PairwiseMatches) -> IntArray:
     p, q = p[above], q[above]
     taken = greedy_one_to_one(p * k + image[q], q * k + image[p], X[p, q])
     return np.stack([p[taken], q[taken]])
-
-
-def _require_small(m: int, max_features: int) -> None:
-    if m > max_features:
-        raise TooLargeError(
-            f"matchals is dense, and {m:,} features are connected, more than {max_features:,}: it "
-            "would take from many minutes to hours; use fewer features or another method"
-        )
-
-
-def _require_memory(m: int, rank: int) -> None:
-    """Raise TooLargeError unless X and P, A and B, their Gram matrix and the blocks fit."""
-    blocks = 2 * thread_count() * BLOCK * m
-    needed = 4 * (2 * m**2 + 2 * m * rank + 8 * rank**2 + blocks)
-    available = psutil.virtual_memory().available
-    if needed > 0.9 * available:
-        raise TooLargeError(
-            f"matchals needs about {needed / 1e9:,.1f} GB for {m:,} connected features, "
-            f"but {available / 1e9:,.1f} GB are free; use fewer features or another method"
-        )

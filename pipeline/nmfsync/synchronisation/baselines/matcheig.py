@@ -1,14 +1,22 @@
 """MatchEig: rounding of a spectral low-rank approximation of W."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
 from nmfsync.runtime.progress import phase
 from nmfsync.runtime.threads import map_blocks
-from nmfsync.synchronisation.numerics.eigenpairs import top_eigenpairs
+from nmfsync.synchronisation.numerics.effort import Effort
+from nmfsync.synchronisation.numerics.eigenpairs import (
+    effort_of_rounding,
+    eigenpairs_by_component,
+)
 from nmfsync.synchronisation.numerics.rounding import greedy_one_to_one
-from nmfsync.types.arrays import FloatArray
+from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 from nmfsync.types.matches import PairwiseMatches
+
+ROW = 1e-4  # seconds for a feature, for the estimate of the effort
 
 
 def matcheig(
@@ -43,52 +51,73 @@ def matcheig(
 
     Notes
     -----
-    Beside the eigenvectors, it costs O(m² d) time and O(m d) memory.
+    Beside the eigenvectors, a component of n features with d of them costs O(n² d)
+    time and O(n d) memory.
 
     References
     ----------
     Maset, Arrigoni, Fusiello: Practical and efficient multi-view matching.
     ICCV 2017.
     """
-    offsets, k = matches.offsets, len(matches.sizes)
-    values, vectors = top_eigenpairs(matches.W, universe_size, by="magnitude", seed=seed)
-    Y = vectors * np.sqrt(np.abs(values))
-
-    def pairs_of(image: slice) -> NDArray[np.int64]:
-        i = image.start
-        here = Y[offsets[i] : offsets[i + 1]]
-        rows, columns, scores = _candidates(here, Y, offsets, i, threshold)
-        # A row of image i is free once in every other image.
-        other = np.searchsorted(offsets, columns, side="right")
-        taken = greedy_one_to_one(rows * (k + 1) + other, columns, scores)
-        return np.stack([offsets[i] + rows[taken], columns[taken]])
-
-    with phase(k * (k - 1) // 2, "Rounding", "pair") as bar:
-        # Of image i with all later ones.
-        blocks = map_blocks(pairs_of, k, 1, lambda image: bar.update(k - image.stop))
-    p, q = np.hstack(blocks)
+    parts = eigenpairs_by_component(matches.W, universe_size, by="magnitude", seed=seed)
+    pairs = [np.empty((2, 0), dtype=np.int64)]
+    with phase(sum(len(part.rows) for part in parts), "Rounding", "feature") as bar:
+        for part in parts:
+            Y = part.vectors * np.sqrt(np.abs(part.values))
+            found = _round(Y, matches.image_of[part.rows], threshold, bar.update)
+            pairs.append(part.rows[found])
+    p, q = np.hstack(pairs)
     return PairwiseMatches.from_entries(p, q, matches.sizes)
 
 
+def effort(matches: PairwiseMatches, settings: Mapping[str, Any]) -> Effort:
+    """Estimate what the method will take."""
+    return effort_of_rounding(matches, settings["universe_size"], ROW)
+
+
+def _round(
+    Y: FloatArray, image_of: IntArray, threshold: float, done: Callable[[int], Any]
+) -> IntArray:
+    """Match the features of a component; return (2, n) of its rows.
+
+    `done` is called with the number of features of every image that is done.
+    """
+    cuts = np.flatnonzero(np.diff(image_of, prepend=-1, append=-1))
+
+    def pairs_of(image: slice) -> IntArray:
+        """Pairs of an image's features with those of later images."""
+        start, stop = cuts[image.start], cuts[image.stop]
+        other = image_of[stop:]
+        rows, columns, scores = _candidates(Y[start:stop] @ Y[stop:].T, other, threshold)
+        # A row is free once in every other image.
+        taken = greedy_one_to_one(rows * (image_of[-1] + 1) + other[columns], columns, scores)
+        return np.stack([start + rows[taken], stop + columns[taken]])
+
+    def report(image: slice) -> None:
+        done(cuts[image.stop] - cuts[image.start])
+
+    return np.hstack(map_blocks(pairs_of, len(cuts) - 1, 1, report))
+
+
 def _candidates(
-    here: FloatArray, Y: FloatArray, offsets: NDArray[np.int64], i: int, threshold: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], FloatArray]:
-    """Rows' and columns' maxima in the blocks of image i with the later images."""
-    rows, columns, scores = [], [], []
-    for j in range(i + 1, len(offsets) - 1):
-        S = here @ Y[offsets[j] : offsets[j + 1]].T
-        if S.size == 0:
-            continue
-        S[threshold > S] = 0
-        r = np.concatenate([np.arange(S.shape[0]), S.argmax(axis=0)])
-        c = np.concatenate([S.argmax(axis=1), np.arange(S.shape[1])])
-        kept = S[r, c] > 0
-        rows.append(r[kept])
-        columns.append(offsets[j] + c[kept])
-        scores.append(S[r, c][kept])
-    empty = np.empty(0, dtype=np.int64)
-    return (
-        np.concatenate([empty, *rows]),
-        np.concatenate([empty, *columns]),
-        np.concatenate([np.empty(0), *scores]),
-    )
+    S: FloatArray, image_of: IntArray, threshold: float
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Maxima of rows and of columns in the blocks of S, one for every other image.
+
+    One block after the other, first the maxima of its rows; of equal ones the first.
+    `image_of` are the images of the columns, ascending.
+    """
+    rows, columns = np.nonzero((threshold <= S) & (S > 0))
+    scores, block = S[rows, columns], image_of[columns]
+    best = np.lexsort((columns, -scores, rows, block))  # of every row in every block
+    best = best[_begins(block[best] * len(S) + rows[best])]
+    also = np.lexsort((rows, -scores, columns))
+    also = also[_begins(columns[also])]
+    both = np.concatenate([best, also])
+    both = both[np.argsort(block[both], kind="stable")]
+    return rows[both], columns[both], scores[both]
+
+
+def _begins(groups: IntArray) -> BoolArray:
+    """Mark the first of every run of equal numbers."""
+    return np.asarray(np.diff(groups, prepend=-1) != 0)

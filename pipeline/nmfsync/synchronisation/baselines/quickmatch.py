@@ -1,12 +1,13 @@
 """QuickMatch: tracks as clusters of descriptors around the modes of their density."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmfsync.errors import NmfsyncError, TooLargeError
+from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import phase
+from nmfsync.synchronisation.numerics.effort import Effort
 from nmfsync.types.arrays import Float32Array, FloatArray, IntArray
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
@@ -16,10 +17,10 @@ BLOCK = 2**20  # distances at a time: 8 MB an array
 # of bytes are at least 1e-14 apart, as squares: to a bandwidth of this, any of them is far.
 LEAST = 1e-30
 
+PAIR = 1.8e-8  # seconds for two features
 
-def quickmatch(
-    matches: PairwiseMatches, max_features: int, rho_density: float, rho_edge: float
-) -> MultiMatching:
+
+def quickmatch(matches: PairwiseMatches, rho_density: float, rho_edge: float) -> MultiMatching:
     """Match by clustering the descriptors of all images, without the matches of pairs.
 
     A cluster is a set of features that gather around a mode of the density of
@@ -51,8 +52,6 @@ def quickmatch(
     matches : PairwiseMatches
         With `descriptors`. Their W is not used, so neither are the choice of
         pairs, a ratio test or a geometric verification.
-    max_features : int
-        Features up to which the method is tried: it compares each with all others.
     rho_density : float
         ρ_density, greater than 0: bandwidth of the kernel, as a share of σ.
     rho_edge : float
@@ -67,8 +66,6 @@ def quickmatch(
     ------
     NmfsyncError
         If ρ_density or ρ_edge is out of range.
-    TooLargeError
-        If there are more features.
 
     Notes
     -----
@@ -91,11 +88,6 @@ def quickmatch(
     if not rho_edge >= 0:
         raise NmfsyncError(f"rho_edge must not be negative, got {rho_edge}")
     universe = np.arange(len(matches.image_of))
-    if len(universe) > max_features:
-        raise TooLargeError(
-            f"quickmatch compares every feature with all others, and there are {len(universe):,}, "
-            f"more than {max_features:,}; use fewer features or another method"
-        )
     points = _points(matches)
     sigma = _distinctiveness(points)
     density = _densities(points, rho_density * sigma)
@@ -104,6 +96,12 @@ def quickmatch(
     parent, length = _parents(points)
     universe[points.feature] = points.feature[_join(parent, length, sigma, points, rho_edge)]
     return MultiMatching(universe, matches.sizes)
+
+
+def effort(matches: PairwiseMatches, _settings: Mapping[str, Any]) -> Effort:
+    """Estimate what the method will take: it compares every feature with all others."""
+    m = float(matches.sizes.sum())
+    return Effort(PAIR * m**2, 1_000 * m + 80 * BLOCK, f"{m:,.0f} features")
 
 
 class _Points(NamedTuple):

@@ -5,7 +5,11 @@ from scipy import sparse
 
 from nmfsync.runtime.progress import phase
 from nmfsync.runtime.threads import map_blocks
-from nmfsync.synchronisation.numerics.components import independent_blocks, label_components
+from nmfsync.synchronisation.numerics.components import (
+    diagonal_blocks,
+    independent_blocks,
+    label_components,
+)
 from nmfsync.synchronisation.numerics.products import gram, sparse_product
 from nmfsync.types.arrays import FloatArray, IntArray
 
@@ -94,7 +98,7 @@ class _Part:
         self, W: sparse.csr_array, V: FloatArray, rows: IntArray, columns: IntArray
     ) -> None:
         self.rows, self.columns = rows, columns
-        self.W = W[rows][:, rows]
+        self.W = W  # of these rows alone
         self.V = V[np.ix_(rows, columns)]
         self.G = self.V.copy()
         self.gram_V = self.gram_G = gram(self.V)
@@ -118,7 +122,12 @@ class _Part:
 
 
 def _parts(W: sparse.csr_array, V: FloatArray) -> list[_Part]:
-    return [_Part(W, V, *block) for block in independent_blocks(label_components(W), V)]
+    blocks = independent_blocks(label_components(W), V)
+    rows = np.concatenate([np.empty(0, dtype=np.int64), *(rows for rows, _ in blocks)])
+    label = np.repeat(np.arange(len(blocks)), [len(rows) for rows, _ in blocks])
+    # Rows without a column are in no block.
+    matrices = diagonal_blocks(W[rows][:, rows], label)
+    return [_Part(part, V, *block) for (_, part), block in zip(matrices, blocks, strict=True)]
 
 
 def _multiply(

@@ -1,16 +1,22 @@
 """NmfSync: synchronisation by non-negative factorisation (the paper's method)."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.synchronisation.nmfsync.factorisation import factorise, factorise_symmetric
 from nmfsync.synchronisation.nmfsync.rotation import flip_signs, successive_block_rotation
-from nmfsync.synchronisation.numerics.components import label_components
-from nmfsync.synchronisation.numerics.eigenpairs import top_eigenpairs
+from nmfsync.synchronisation.numerics.components import count_by_component, label_components
+from nmfsync.synchronisation.numerics.effort import PRODUCT, Effort
+from nmfsync.synchronisation.numerics.eigenpairs import eigenpairs_effort, top_eigenpairs
 from nmfsync.synchronisation.numerics.rounding import assign_to_universe
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
+
+# For the estimate of the effort: updates as a rule, dense m × d arrays at a time, and seconds for
+# an entry of them.
+USUAL_UPDATES, COPIES, ENTRY = 15, 8, 1.7e-7
 
 
 def nmfsync(
@@ -100,3 +106,21 @@ def nmfsync(
         fitted = V if factor == "V" else G
     R = successive_block_rotation(fitted, sizes, component_of)
     return MultiMatching(assign_to_universe(R, sizes, theta), sizes)
+
+
+def effort(matches: PairwiseMatches, settings: Mapping[str, Any]) -> Effort:
+    """Estimate what the method will take."""
+    m, d = float(matches.sizes.sum()), settings["universe_size"]
+    n, entries = count_by_component(matches.W)
+    seconds, kept, work = eigenpairs_effort(n, entries, d)
+    columns = np.minimum(n, d).astype(float)
+    updates = min(settings.get("max_updates", USUAL_UPDATES), USUAL_UPDATES)
+    seconds += PRODUCT * n * columns**2 * 4 * updates
+    # One Procrustes problem for every image, twice.
+    seconds += PRODUCT * columns**3 * 10 * np.minimum(n, len(matches.sizes))
+    memory = kept.sum() + max(work.max(), COPIES * 8 * m * d)
+    return Effort(
+        seconds.sum() + ENTRY * m * d,
+        memory,
+        f"{m:,.0f} features and d = {d:,}",
+    )

@@ -1,5 +1,7 @@
 """Connected components of the matches, over which W and its factors are block-diagonal."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -23,9 +25,48 @@ def label_components(W: sparse.csr_array) -> IntArray:
 
 
 def groups(label: IntArray) -> list[IntArray]:
-    """Return the positions of every label, ascending, in the order of the labels."""
+    """Return the positions of every label (0, 1, …), ascending, in the order of the labels."""
     order = np.argsort(label, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
+    cuts = np.flatnonzero(np.diff(label[order], prepend=-1))
+    return np.split(order, cuts)[1:]
+
+
+def count_by_component(W: sparse.csr_array) -> tuple[IntArray, IntArray]:
+    """Return the numbers of features and of entries of every component: two (c,) int arrays."""
+    label = label_components(W)
+    entries = np.bincount(label, weights=np.diff(W.indptr))
+    return np.bincount(label), entries.astype(np.int64)
+
+
+def diagonal_blocks(
+    W: sparse.csr_array, label: IntArray
+) -> Iterator[tuple[IntArray, sparse.csr_array]]:
+    """Hand out the blocks of a block-diagonal W, in time linear in its entries.
+
+    Parameters
+    ----------
+    W : sparse array, shape (m, m)
+    label : (m,) int array
+        The block of every row and column; no entry of W joins two blocks.
+
+    Yields
+    ------
+    rows : (n,) int array
+        The rows of W in the block, ascending; the blocks in the order of their labels.
+    block : sparse array, shape (n, n)
+    """
+    rows = groups(label)
+    order = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+    permuted = W[order][:, order]
+    permuted.sort_indices()
+    start = 0
+    for part in rows:
+        stop = start + len(part)
+        entries = slice(permuted.indptr[start], permuted.indptr[stop])
+        indptr = permuted.indptr[start : stop + 1] - permuted.indptr[start]
+        content = (permuted.data[entries], permuted.indices[entries] - start, indptr)
+        yield part, sparse.csr_array(content, shape=(len(part), len(part)))
+        start = stop
 
 
 def independent_blocks(

@@ -7,7 +7,7 @@ fails) apart, and settles ties by the order of the features.
 """
 
 import warnings
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
@@ -15,7 +15,12 @@ from scipy import linalg, sparse
 from nmfsync.errors import NmfsyncWarning
 from nmfsync.runtime.progress import phase
 from nmfsync.runtime.threads import map_blocks
-from nmfsync.synchronisation.numerics.components import groups, label_components
+from nmfsync.synchronisation.numerics.components import (
+    count_by_component,
+    groups,
+    label_components,
+)
+from nmfsync.synchronisation.numerics.effort import PRODUCT, Effort
 from nmfsync.synchronisation.numerics.products import (
     PANEL,
     gram,
@@ -24,6 +29,7 @@ from nmfsync.synchronisation.numerics.products import (
     sparse_product,
 )
 from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.matches import PairwiseMatches
 
 Order = Literal["algebraic", "magnitude"]
 
@@ -34,6 +40,8 @@ DENSE_SIZE = 1500  # components up to here are solved densely, at about 1 s and 
 DENSE_RATIO = 3
 
 DIGITS = 9  # after the point, by which eigenvalues differ; the later ones are rounding errors
+
+NULL = 1e-6  # eigenvalues up to here are rounding errors, where W is 0/1
 
 EPS = np.finfo(np.float64).eps
 
@@ -60,9 +68,17 @@ MIN_DEGREE, MAX_DEGREE = 2, 32  # of the filter; a higher one gains less than a 
 
 LEAST_WIDTH = 1e-3  # of the damped interval, where the spectrum ends just below the wanted part
 
-# The least half width of the damped interval, and relative distance of the largest eigenvalue
-# from it: the filter divides by both.
-LEAST_HALF, LEAST_DISTANCE = 1e-6, 1e-6
+# The least half width of the damped interval, relative to the largest eigenvalue: a filter of the
+# least degree, which gains 2x², then stays below MAX_GAIN.
+LEAST_HALF = 1 / 2000
+
+# For the estimate of the effort, in seconds on one core: per cubed size of a dense matrix, per
+# entry of W and vector in a round of the filter; and how many rounds there are as a rule.
+EIGH, FILTER, USUAL_ROUNDS = 2e-10, 2e-8, 4
+
+COMPARE = 4e-9  # and for a product of two rows of the eigenvectors, beside the product itself
+
+LEAST_DISTANCE = 1e-6  # of the largest eigenvalue from the damped interval, in half widths
 
 
 def top_eigenpairs(
@@ -94,8 +110,72 @@ def top_eigenpairs(
         If the eigenvectors of a large component have not converged, or if
         `count` is so small that some matched features lie outside all of them.
     """
-    m = W.shape[0]
-    count = min(count, m)
+    parts = eigenpairs_by_component(W, count, by, seed)
+    count = sum(len(part.values) for part in parts)
+    values, vectors = np.empty(count), np.zeros((W.shape[0], count))
+    for part in parts:
+        values[part.rank] = part.values
+        vectors[part.rows[:, None], part.rank] = part.vectors
+    return values, vectors
+
+
+def eigenpairs_effort(
+    n: IntArray, entries: IntArray, count: int | IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Estimate what eigenpairs of each of several components take.
+
+    Parameters
+    ----------
+    n, entries : (c,) int arrays
+        Features of the components, and entries of W in them.
+    count : int or (c,) int array
+        Number of eigenpairs.
+
+    Returns
+    -------
+    seconds, kept, work : (c,) float64 arrays
+        Time, bytes of the result, and bytes beside it in the meantime.
+    """
+    dense = n <= np.maximum(DENSE_SIZE, DENSE_RATIO * count)
+    size = n.astype(float)
+    width = count + np.maximum(LEAST_SPARE, count // SPARE_SHARE)
+    # One round turns the basis, and filters it.
+    rounds = 4 * PRODUCT * size * width**2 + FILTER * width * entries
+    seconds = np.where(dense, EIGH * size**3, USUAL_ROUNDS * rounds)
+    kept = 8 * np.where(dense, size**2, size * width)
+    return seconds, kept, np.where(dense, 2, 4) * kept
+
+
+def effort_of_rounding(matches: PairwiseMatches, d: int, row: float) -> Effort:
+    """Estimate d eigenpairs, and the products of all rows in a component with each other.
+
+    Beside them, a row takes so many seconds.
+    """
+    n, entries = count_by_component(matches.W)
+    seconds, kept, work = eigenpairs_effort(n, entries, d)
+    rows = n.astype(float)
+    seconds += rows**2 * (PRODUCT / 2 * np.minimum(n, d) + COMPARE) + row * rows
+    memory = kept.sum() + max(work.max(), 24 * rows.max() * float(matches.sizes.max()))
+    return Effort(seconds.sum(), memory, f"d = {d:,} and {n.max():,} connected features")
+
+
+class Eigenpairs(NamedTuple):
+    """Those of the leading eigenpairs that belong to one component of the matches."""
+
+    rows: IntArray  # (n,): the features of the component, ascending
+    values: FloatArray  # (c,)
+    vectors: FloatArray  # (n, c)
+    rank: IntArray  # (c,): the place of each among those of all components
+
+
+def eigenpairs_by_component(
+    W: sparse.csr_array, count: int, by: Order = "algebraic", seed: int = 0
+) -> list[Eigenpairs]:
+    """Return the same as `top_eigenpairs`, without the zeros outside the components.
+
+    Components without any of the eigenpairs are left out.
+    """
+    count = min(count, W.shape[0])
     blocks = _component_eigenpairs(W, count, by, seed)
     values = np.concatenate([v for _, v, _ in blocks])
     block_of = np.repeat(np.arange(len(blocks)), [len(v) for _, v, _ in blocks])
@@ -104,22 +184,26 @@ def top_eigenpairs(
     first = np.array([rows[0] for rows, _, _ in blocks])[block_of]
     size = np.abs(values) if by == "magnitude" else values
     chosen = np.lexsort((column_of, first, -np.round(size, DIGITS)))[:count]
-    vectors = np.zeros((m, count))
-    for number in np.unique(block_of[chosen]):
-        rows, _, block_vectors = blocks[number]
-        columns = np.flatnonzero(block_of[chosen] == number)
-        vectors[rows[:, None], columns] = block_vectors[:, column_of[chosen[columns]]]
-    _warn_if_truncated(W, vectors)
-    return values[chosen], vectors
+    by_block = np.argsort(block_of[chosen], kind="stable")
+    parts = []
+    for rank in np.split(by_block, np.flatnonzero(np.diff(block_of[chosen[by_block]])) + 1):
+        rows, block_values, block_vectors = blocks[block_of[chosen[rank[0]]]]
+        columns = column_of[chosen[rank]]
+        parts.append(Eigenpairs(rows, block_values[columns], block_vectors[:, columns], rank))
+    _warn_if_truncated(W, parts)
+    return parts
 
 
-def _warn_if_truncated(W: sparse.csr_array, vectors: FloatArray) -> None:
+def _warn_if_truncated(W: sparse.csr_array, parts: list[Eigenpairs]) -> None:
     matched = np.diff(W.indptr) > 1
-    lost = int((matched & ~vectors.any(axis=1)).sum())
-    if lost:
+    lost = matched.copy()
+    for part in parts:
+        lost[part.rows] &= ~part.vectors.any(axis=1)
+    if lost.any():
+        count = sum(len(part.values) for part in parts)
         warnings.warn(
-            f"universe size {vectors.shape[1]} is too small: {lost} of {matched.sum()} matched "
-            "features cannot be represented and lose their matches",
+            f"universe size {count} is too small: {lost.sum()} of {matched.sum()} matched "
+            "features cannot be represented and lose their matches; give a larger one",
             NmfsyncWarning,
             stacklevel=3,
         )
@@ -257,7 +341,7 @@ def _filter(A: sparse.csr_array, X: FloatArray, low: float, high: float, largest
     is about ½ exp(n arccosh |x|). Its degree is limited such that the largest
     eigenvalue does not drown the others in rounding errors.
     """
-    centre, half = (low + high) / 2, max((high - low) / 2, LEAST_HALF)
+    centre, half = (low + high) / 2, max((high - low) / 2, LEAST_HALF * largest)
     growth = np.arccosh(max((largest - centre) / half, 1 + LEAST_DISTANCE))
     degree = int(np.clip(np.log(MAX_GAIN) / growth, MIN_DEGREE, MAX_DEGREE))
 
