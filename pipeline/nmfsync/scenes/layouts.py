@@ -10,11 +10,13 @@ camera.
 import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.runtime.publish import RECORD
 from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.arrays import FloatArray
@@ -40,7 +42,7 @@ def read_folder(folder: Path) -> Scene:
     Returns
     -------
     Scene
-        Named "images/<folder name>".
+        Named by `name_of_folder`.
 
     Raises
     ------
@@ -52,10 +54,10 @@ def read_folder(folder: Path) -> Scene:
     NmfsyncWarning
         If some files have the name of an image but cannot be read.
     """
-    name = f"images/{folder.resolve().name}"
+    name, place = name_of_folder(folder), folder.resolve()
     for pattern, reader in _READER_OF_FILE.items():
         if any(re.fullmatch(pattern, path.name) for path in files_in(folder)):
-            return reader(name, folder)
+            return replace(reader(name, folder), folder=place)
     readable, faults = [], []
     for path in _image_files(folder):
         try:
@@ -70,15 +72,37 @@ def read_folder(folder: Path) -> Scene:
     if faults:
         more = f" and {len(faults) - 1} more files" if faults[1:] else ""
         warnings.warn(f"skipped {faults[0]}{more}", NmfsyncWarning, stacklevel=3)
-    return Scene(name, tuple(readable))
+    return Scene(name, tuple(readable), folder=place)
+
+
+def name_of_folder(folder: Path) -> str:
+    """Name the scene of a folder of images: "images/" and the folder's name.
+
+    A folder that is called images itself, as in COLMAP's projects, has the name of the folder
+    around it. Control characters, and bytes that are not UTF-8, become "_".
+    """
+    folder = folder.resolve()
+    if folder.name.lower() == "images" and folder.parent.name:
+        folder = folder.parent
+    name = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "_", folder.name)
+    return f"images/{name or 'root'}"
 
 
 def _image_files(folder: Path) -> list[Path]:
     for files in (files_in(folder), files_in(folder / "images"), files_below(folder)):
-        images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES]
+        images = [
+            path
+            for path in files
+            if path.suffix.lower() in IMAGE_SUFFIXES and not _is_output(path, folder)
+        ]
         if images:
             return images
     return []
+
+
+def _is_output(path: Path, folder: Path) -> bool:
+    """Say whether a file below a folder is a picture of a run whose outputs go there, too."""
+    return path.parent != folder and (path.parent / RECORD).is_file()
 
 
 _IMAGE_FILE = re.compile(r"(?:img)?([1-9][0-9]*)(\.[^.]+)")

@@ -27,6 +27,9 @@ class Scene:
     bounds : (2, 3) float64 array or None
         Minimum and maximum corner of a box around the scene, in the world
         coordinates of the cameras. None if unknown.
+    folder : Path or None
+        The folder of images that the user named, without links. None for a scene of the
+        catalogue.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Scene:
     truth: Truth | None = None
     cameras: tuple[Camera, ...] | None = None
     bounds: FloatArray | None = None
+    folder: Path | None = None
 
     @property
     def images(self) -> Images:

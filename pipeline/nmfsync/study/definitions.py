@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from scipy import sparse
 
 from nmfsync import synthetic
 from nmfsync.study.claims import Claim, Comparison, Consistency, Robustness
-from nmfsync.study.landmarks import FRAMES, landmark_matches, load_landmarks
+from nmfsync.study.landmarks import FRAMES, LandmarkSequence, landmark_matches, load_landmarks
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, METHODS, Method
 from nmfsync.types.matches import PairwiseMatches
 
@@ -187,12 +188,14 @@ def hard_problem(setting: Setting, seed: int) -> Problem:
 
 def landmark_problem(setting: Setting, seed: int) -> Problem:
     """Choose frames of a landmark sequence at random; every landmark is in every frame."""
-    sequence = _load_sequence(setting["sequence"], setting["data"])
+    sequence = _load_sequence(setting["sequence"], setting["data"], setting.get("content"))
     matches, truth = landmark_matches(sequence, setting["frames"], seed)
     return Problem(matches, truth.W, sequence.xy.shape[1], None)
 
 
-_load_sequence = cache(load_landmarks)  # matching the frames of Hotel takes 2 s
+@cache
+def _load_sequence(name: str, data: Path | str | None, _content: str | None) -> LandmarkSequence:
+    return load_landmarks(name, data)  # matching the frames of Hotel takes 2 s
 
 
 def distinct_landmark_problems(setting: Setting) -> float:

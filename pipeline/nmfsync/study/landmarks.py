@@ -79,18 +79,24 @@ def load_landmarks(name: str, data: Path | str | None = None) -> LandmarkSequenc
     """
     if name not in FILES:
         raise NmfsyncError(f"no landmark sequence {name!r}; there are {' and '.join(FILES)}")
-    path = _data_folder(data) / "landmarks" / name / FILES[name]
-    if not path.is_file():
-        raise NmfsyncError(
-            f"{path.name} is not in {path.parent}: nmfsync cannot download this file (CMU VASC; "
-            "landmarks of Pachauri et al. 2013); put it there yourself"
-        )
+    path = landmark_file(name, data)
     xy, W = _read(path, with_matches=name == "house")
     try:
         matches = match_by_shape(xy) if W is None else PairwiseMatches(W, _sizes(xy))
     except NmfsyncError as error:
         raise NmfsyncError(f"{path}: {error}") from None
     return LandmarkSequence(name, xy, matches)
+
+
+def landmark_file(name: str, data: Path | str | None = None) -> Path:
+    """Return the file of a sequence; NmfsyncError if it is missing."""
+    path = _data_folder(data) / "landmarks" / name / FILES[name]
+    if not path.is_file():
+        raise NmfsyncError(
+            f"{path.name} is not in {path.parent}: nmfsync cannot download this file (CMU VASC; "
+            "landmarks of Pachauri et al. 2013); put it there yourself"
+        )
+    return path
 
 
 def landmark_matches(

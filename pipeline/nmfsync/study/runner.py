@@ -4,6 +4,8 @@ import csv
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +15,12 @@ from tqdm import tqdm
 
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.cache import code_behind, code_of
-from nmfsync.runtime.files import atomic_write
-from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
+from nmfsync.runtime.cache import code_behind, code_of, key_of
+from nmfsync.runtime.files import atomic_write, sha256_of
+from nmfsync.runtime.publish import locked
+from nmfsync.runtime.workers import ending_with_this_process
+from nmfsync.study.definitions import METRICS, MethodVariant, Parameter, Problem, Setting, Study
+from nmfsync.study.landmarks import landmark_file
 from nmfsync.study.results import Points, Results, Row, Values
 from nmfsync.synchronisation.synchronise import synchronise
 
@@ -29,11 +34,11 @@ def run_samples(
     jobs: int = 1,
     progress: bool = True,
 ) -> Results:
-    """Run a study, or the rest of an interrupted one, and write its table.
+    """Run a study, or the rest of an interrupted one.
 
     Every finished sample is appended to `samples.jsonl` in the folder, and is not
-    computed again. The table, `results.csv`, depends on the seeds 0, 1, 2 … only,
-    not on the number of jobs.
+    computed again. The results depend on the seeds 0, 1, 2 … only, not on the
+    number of jobs.
 
     Parameters
     ----------
@@ -58,16 +63,28 @@ def run_samples(
     samples = study.samples if samples is None else samples
     if samples < 1:
         raise NmfsyncError(f"the number of samples must be at least 1, got {samples}")
+    study = _with_content(study)
+    folder.mkdir(parents=True, exist_ok=True)
     measured = _measure_samples(study, folder / "samples.jsonl", samples, jobs, progress)
     collected = [
         (parameter, value, _collect(setting, _sample_count(study, setting, samples), measured))
         for parameter, value, setting in _points(study)
     ]
     rows = [row for point in collected for row in _rows(study, *point)]
-    _write_table(folder / "results.csv", rows)
     points: Points = [(parameter.column, value, values) for parameter, value, values in collected]
     names = [variant.name for variant in study.methods()]
     return Results(rows, [claim.check(points) for claim in study.claims(names)])
+
+
+def _with_content(study: Study) -> Study:
+    """Add to the settings of a study of files what is in these, so that samples depend on it."""
+    if "data" not in study.base:
+        return study
+    settings = (study.base, *(parameter.fixed for parameter in study.parameters))
+    names = sorted({setting["sequence"] for setting in settings if "sequence" in setting})
+    files = [landmark_file(name, study.base["data"]) for name in names]
+    content = key_of([sha256_of(file) for file in files])
+    return replace(study, base={**study.base, "content": content})
 
 
 def _points(study: Study) -> Iterator[tuple[Parameter, float, Setting]]:
@@ -82,7 +99,7 @@ def _sample_count(study: Study, setting: Setting, samples: int) -> int:
 
 
 def _key(setting: Setting, seed: int) -> str:
-    """Identify a sample. The folder of the data does not matter."""
+    """Identify a sample. The folder of the data does not matter, but their content does."""
     return json.dumps([{k: v for k, v in setting.items() if k != "data"}, seed], sort_keys=True)
 
 
@@ -97,18 +114,25 @@ def _measure_samples(
         for seed in range(_sample_count(study, setting, samples))
     }
     header = _header(study, methods)
-    measured = _read_store(store, header)
+    with locked(store.parent):
+        measured = _read_store(store, header, [variant.name for variant in methods])
     missing = [wanted[key] for key in wanted if key not in measured]
     work = (delayed(_measure)(study.problem, methods, *task) for task in missing)
     with tqdm(
         total=len(wanted), initial=len(wanted) - len(missing), unit="sample", desc=study.name,
         disable=not progress or None,
     ) as progress_bar:  # fmt: skip
-        finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(work) if missing else ()
-        for setting, seed, sample in finished:
-            measured[_key(setting, seed)] = sample
-            _append(store, header, json.dumps([_key(setting, seed), sample]))
-            progress_bar.update()
+        parallel = Parallel(
+            n_jobs=min(jobs, len(missing)) or 1,
+            return_as="generator_unordered",
+            **ending_with_this_process(),
+        )
+        with closing(parallel(work)) as finished:
+            for setting, seed, sample in finished:
+                measured[_key(setting, seed)] = sample
+                with locked(store.parent):
+                    _append(store, header, json.dumps([_key(setting, seed), sample]))
+                progress_bar.update()
     return measured
 
 
@@ -118,21 +142,34 @@ def _header(study: Study, methods: Sequence[MethodVariant]) -> str:
     return json.dumps([study.name, code_of("study", "evaluation"), made_by], sort_keys=True)
 
 
-def _read_store(store: Path, header: str) -> dict[str, Sample]:
+def _read_store(store: Path, header: str, methods: Sequence[str]) -> dict[str, Sample]:
     """Read the samples with this header, and remove everything else from the file."""
     if not store.exists():
         return {}
-    lines = store.read_text(encoding="utf-8").splitlines(keepends=True)
+    text = store.read_text(encoding="utf-8", errors="replace")
+    first, *lines = text.splitlines() or [""]
     measured: dict[str, Sample] = {}
-    complete = [line for line in lines if line.endswith("\n")]
-    if complete and complete[0] == header + "\n":
-        measured = dict(json.loads(line) for line in complete[1:])
-        if complete == lines:
+    if first == header:
+        measured = dict(filter(None, (_read_sample(line, methods) for line in lines)))
+        if len(measured) == len(lines) and text.endswith("\n"):
             return measured
     with atomic_write(store) as temporary:
         kept = [json.dumps([key, sample]) + "\n" for key, sample in measured.items()]
         temporary.write_text(header + "\n" + "".join(kept), encoding="utf-8")
     return measured
+
+
+def _read_sample(line: str, methods: Sequence[str]) -> tuple[str, Sample] | None:
+    """Read a line of the store; None if it is damaged."""
+    try:
+        key, sample = json.loads(line)
+        chosen = {
+            name: {metric: float(sample[name][metric]) for metric in METRICS}
+            for name in ("input", *methods)
+        }
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return (key, chosen) if isinstance(key, str) else None
 
 
 def _append(store: Path, header: str, line: str) -> None:
@@ -202,7 +239,8 @@ def _rows(study: Study, parameter: Parameter, value: float, values: Values) -> I
             )  # fmt: skip
 
 
-def _write_table(path: Path, rows: Sequence[Row]) -> None:
+def write_table(path: Path, rows: Sequence[Row]) -> None:
+    """Write the table of a study, `results.csv`: one row for every point, method and metric."""
     with (
         atomic_write(path) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
