@@ -132,6 +132,7 @@ def test_a_damaged_image_is_one_line_and_leaves_no_result(nmfsync_command):
     outcome = nmfsync_command("run", "cut", *QUICK)
     assert_one_line(outcome, "b.png: is damaged or incomplete")
     left = [path for path in Path("outputs").rglob("*") if path.is_file()]
+    left.remove(Path("outputs/images/cut/outputs.json"))  # whose folder this is
     assert len(left) <= 1
     assert all(path.match("outputs/images/cut/stages/features/[!.]*.npz") for path in left)
 
@@ -351,7 +352,9 @@ def test_synchronise_a_colmap_database(nmfsync_command, colmap_file):
     assert outcome.err == ""
     assert colmap_file.read_bytes() == before
     assert left_in() == ["database.db", "new"]
-    assert left_in("new") == ["database.sync.db", "database.sync.report.html", "tracks.csv"]
+    assert left_in("new") == [
+        "database.sync.db", "database.sync.db.report.html", "database.sync.db.tracks.csv",
+    ]  # fmt: skip
     (model,) = map_images("new/database.sync.db", "new")
     assert model.num_reg_images() == 6
 
@@ -368,14 +371,14 @@ def test_synchronise_a_colmap_database(nmfsync_command, colmap_file):
     assert "6 images, 1,920 features, 15 pairs of images with matches" in outcome.out
     assert "COLMAP's verification keeps" in outcome.out
 
-    lines = Path("new/tracks.csv").read_text().splitlines()
+    lines = Path("new/database.sync.db.tracks.csv").read_text().splitlines()
     assert lines[0] == "track,image,feature,x,y,estimated_precision"
     assert len(lines) - 1 == sum(map(len, result.tracks()))
     image, feature = result.tracks()[0][1]
     x, y = matches.source.xy()[image][feature]  # the stored position less half a pixel
     assert lines[2].startswith(f"0,view{image}.jpg,{feature},{x:.3f},{y:.3f},0.")
 
-    page = Path("new/database.sync.report.html").read_text()
+    page = Path("new/database.sync.db.report.html").read_text()
     sentence = f"Of the {total:,} matches of database.db, {kept:,} were kept"
     for text in (sentence, "inconsistent tracks", "data:image/png;base64,"):
         assert text in page
@@ -396,7 +399,7 @@ def test_synchronise_counts_inconsistent_tracks(nmfsync_command):
         ["0", "4"],  # features without a match
     ]
     assert "1 kept, 3 removed, 0 added" in outcome.out
-    rows = [row.rpartition(",") for row in Path("tracks.csv").read_text().splitlines()[1:]]
+    rows = [row.rpartition(",") for row in Path("out.npz.tracks.csv").read_text().splitlines()[1:]]
     assert [row for row, _, _ in rows] == ["0,1,1,nan,nan", "0,2,1,nan,nan"]
     assert all(0 < float(estimate) < 0.5 for _, _, estimate in rows)  # contradicted by the others
     kept = nmfsync_command("synchronise", "m.npz", "-o", "in/out.npz", "--method", "matcheig",
@@ -447,7 +450,7 @@ def test_synchronise_matches_of_hloc(nmfsync_command):
     assert outcome.code == 0, outcome.err
     assert "6 kept, 0 removed, 0 added" in outcome.out
     assert "not in the file" not in outcome.out
-    assert Path("tracks.csv").read_text().splitlines()[1:4] == [
+    assert Path("out.h5.tracks.csv").read_text().splitlines()[1:4] == [
         "0,a.jpg,0,0.000,0.250,0.999", "0,b/c.jpg,0,1.000,0.250,0.999",
         "0,d.jpg,0,2.000,0.250,0.999",
     ]  # fmt: skip
@@ -456,7 +459,7 @@ def test_synchronise_matches_of_hloc(nmfsync_command):
 
 
 def test_synchronise_overwrites_nothing_of_another_run(nmfsync_command, matches_file):
-    for name in ("tracks.csv", "out.report.html"):
+    for name in ("out.npz.tracks.csv", "out.npz.report.html"):
         Path(name).write_text("precious")
         outcome = nmfsync_command("synchronise", matches_file, "-o", "out.npz")
         assert_one_line(outcome, f"{name}: exists already")
@@ -464,12 +467,47 @@ def test_synchronise_overwrites_nothing_of_another_run(nmfsync_command, matches_
         Path(name).unlink()
 
 
+def test_synchronise_gives_every_output_names_of_its_own(nmfsync_command, matches_file):
+    noisy(k=4, d=5, rho=0.8, sigma=0.3, seed=1).save("others.npz")
+    written = {}
+    for name, source in (("a.npz", matches_file), ("a.b.npz", "others.npz")):
+        assert nmfsync_command("synchronise", source, "-o", f"new/{name}").code == 0
+        ends = ("", ".report.html", ".tracks.csv")
+        written |= {name + end: Path("new", name + end).read_bytes() for end in ends}
+    assert nmfsync_command("synchronise", "others.npz", "-o", "new/c.npz", "--force").code == 0
+    assert {name: Path("new", name).read_bytes() for name in written} == written
+    assert left_in("new") == sorted([*written, "c.npz", "c.npz.report.html", "c.npz.tracks.csv"])
+
+
+def test_synchronise_overwrites_nothing_that_came_in_the_meantime(
+    nmfsync_command, matches_file, monkeypatch
+):
+    def slow(*arguments, **options):
+        Path("out.npz").write_text("of a faster run")
+        return synchronise(*arguments, **options)
+
+    monkeypatch.setattr("nmfsync.run.matches_file.synchronise", slow)
+    assert_one_line(nmfsync_command("synchronise", matches_file, "-o", "out.npz"), "exists already")
+    assert left_in() == ["matches.npz", "out.npz"]
+    assert Path("out.npz").read_text() == "of a faster run"
+
+
+def test_synchronise_finishes_what_a_killed_run_had_ready(nmfsync_command, matches_file):
+    pending = Path(".out.npz.pending")
+    pending.mkdir()
+    (pending / "out.npz").write_text("finished")
+    (pending / ".plan.json").write_text('{"new": ["out.npz"], "old": ["out.npz.tracks.csv"]}')
+    assert_one_line(nmfsync_command("synchronise", matches_file, "-o", "out.npz"), "exists already")
+    assert Path("out.npz").read_text() == "finished"
+    assert left_in() == ["matches.npz", "out.npz"]
+
+
 def test_synchronise_has_no_tracks_of_inconsistent_results(nmfsync_command, matches_file):
     nmfsync_command("synchronise", matches_file, "-o", "out.npz")
-    assert "tracks.csv" in left_in()
+    assert "out.npz.tracks.csv" in left_in()
     nmfsync_command("synchronise", matches_file, "-o", "out.npz", "--force",
                     "--method", "matcheig")  # fmt: skip
-    assert left_in() == ["matches.npz", "out.npz", "out.report.html"]
+    assert left_in() == ["matches.npz", "out.npz", "out.npz.report.html"]
 
 
 def test_synchronise_checks_names_and_formats(nmfsync_command, colmap_file, matches_file):
@@ -516,7 +554,7 @@ def test_synchronise_says_what_was_dropped(nmfsync_command, colmap_file):
     database.close()
     outcome = nmfsync_command("synchronise", colmap_file, "-o", "out.db")
     assert_one_line(outcome, "Warning: database.db: 49 of 4,250 rows of matches dropped", code=0)
-    assert "49 of 4,250 rows" in Path("out.report.html").read_text()
+    assert "49 of 4,250 rows" in Path("out.db.report.html").read_text()
 
 
 def test_synchronise_with_added_matches(nmfsync_command):
@@ -544,11 +582,11 @@ def test_synchronise_with_added_matches(nmfsync_command):
         assert f"; {added} were added." in report(n)
         written = PairwiseMatches.from_colmap(f"{n}/out.db", verified=False)
         assert (written.W.nnz - written.W.shape[0]) // 2 == 1180 + added
-    assert len({Path(f"{n}/tracks.csv").read_bytes() for n in range(4)}) == 1
+    assert len({Path(f"{n}/out.db.tracks.csv").read_bytes() for n in range(4)}) == 1
 
 
 def report(folder):
-    return Path(str(folder), "out.report.html").read_text()
+    return Path(str(folder), "out.db.report.html").read_text()
 
 
 @pytest.mark.parametrize("file", ["database.db", "matches.npz"])
@@ -667,7 +705,9 @@ def test_study_command(nmfsync_command, tmp_path):
     assert "rotated (SBRA) has a lower gt-error than positive part X₊" in outcome.out
     folder = tmp_path / "studies/initialisation"
     names = {path.name for path in folder.iterdir()}
-    assert names == {"figure.pdf", "figure.png", "report.html", "results.csv", "samples.jsonl"}
+    assert names == {
+        "figure.pdf", "figure.png", "outputs.json", "report.html", "results.csv", "samples.jsonl",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

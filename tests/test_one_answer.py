@@ -72,7 +72,7 @@ def test_one_answer(method, weighted, stages, matches, tmp_path, monkeypatch):
         assert np.array_equal(array, done.result.arrays()[name])
         assert np.array_equal(array, stored[name])
     if isinstance(result, MultiMatching):
-        assert tracks(tmp_path / "tracks.csv") == tracks(folder / "tracks.csv")
+        assert tracks(tmp_path / "new.npz.tracks.csv") == tracks(folder / "tracks.csv")
 
 
 @pytest.mark.usefixtures("without_report")

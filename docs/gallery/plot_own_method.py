@@ -97,9 +97,9 @@ matches.save(out / "matches.npz")
 
 # %%
 # ``synchronise_file`` does what ``nmfsync synchronise`` does, for ``.npz`` files, COLMAP databases
-# and files of hloc alike. Beside the result it writes ``tracks.csv`` and a report of what changed.
+# and files of hloc alike. Beside the result it writes the tracks and a report of what changed.
 
 nmfsync.synchronise_file(out / "matches.npz", out / "consistent.npz")
 with np.load(out / "consistent.npz") as result:
     print("universe feature of every feature:", result["universe"])
-print((out / "tracks.csv").read_text())
+print((out / "consistent.npz.tracks.csv").read_text())

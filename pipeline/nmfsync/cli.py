@@ -1,6 +1,7 @@
 """The command line: nmfsync run, data, study, synchronise. Options and printing only."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -200,7 +201,8 @@ def run(
 
     Every scene gets a folder OUT/DATA SET/SCENE with report.html, the pictures,
     evaluation.json and tracks.csv; a data set gets a report.html over all its
-    scenes and evaluation.csv. A run that was interrupted continues where it stopped.
+    scenes and evaluation.csv. A folder of images gets OUT/images/FOLDER.
+    A run that was interrupted continues where it stopped.
     """
     settings = Settings(
         methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
@@ -229,14 +231,32 @@ def run(
         raise typer.Exit(1)
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM: what `timeout`, `kill` and batch systems send first."""
+
+
 @contextmanager
-def _interruptible(remark: str) -> Iterator[None]:
-    """Let Ctrl-C end the program with one line."""
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does."""
+
+    def stop(_signal: int, _frame: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    except KeyboardInterrupt:
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _interruptible(remark: str) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the program with one line."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
         typer.echo(f"Interrupted; {remark}", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(143 if isinstance(stop, _Terminated) else 130) from None
 
 
 def _universe_size(text: str) -> int | str:
@@ -337,8 +357,9 @@ def data_fetch(
     data: Data = None,
 ) -> None:
     """Download a data set, check it, and say where it lies."""
-    for folder in catalogue.fetch(name, data):
-        typer.echo(f"complete: {folder}")
+    with _interruptible("scenes that are complete stay"):
+        for folder in catalogue.fetch(name, data):
+            typer.echo(f"complete: {folder}")
 
 
 @data_app.command("verify")
@@ -347,7 +368,8 @@ def data_verify(
     data: Data = None,
 ) -> None:
     """Compare a local copy of a data set, file by file, with the known checksums."""
-    checks = catalogue.check_files(name, data)
+    with _interruptible("nothing was changed"):
+        checks = catalogue.check_files(name, data)
     for check in checks:
         typer.echo(f"{check.status:8} {check.path}")
     bad = sum(check.status in ("missing", "differs") for check in checks)
@@ -410,13 +432,15 @@ def synchronise(
             metavar="CHOICE",
         ),
     ] = "none",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what exists.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite OUT, OUT.tracks.csv and OUT.report.html.")
+    ] = False,
 ) -> None:
     """Make your own pairwise matches consistent.
 
     OUT is like MATCHES, with other matches: a COLMAP database is ready for the mapper; an .npz
     file also holds the universe feature of every feature if the method is cycle-consistent.
-    Beside OUT go tracks.csv (if it is) and a report, OUT's name ending in .report.html.
+    Beside OUT go OUT.tracks.csv (if it is) and OUT.report.html.
     """
     with _interruptible("nothing was written"), _warnings_as_lines():
         done = synchronise_file(
@@ -476,7 +500,8 @@ def _warnings_as_lines() -> Iterator[None]:
 def main() -> None:
     """Run the command line; mistakes of the user end in one line and exit code 1."""
     try:
-        app()
+        with _stopped_by_sigterm():
+            app()
     except BrokenPipeError:
         os._exit(1)  # the reader of our output is gone, and flushing would fail again
     except (NmfsyncError, OSError, MemoryError) as error:

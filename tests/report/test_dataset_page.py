@@ -96,7 +96,9 @@ def test_data_set_csv_has_one_row_a_scene_and_method(three, tmp_path):
 
 def test_data_set_without_truth(tmp_path, three):
     scene, features = three
-    (tmp_path / "trade-off.png").write_bytes(b"of an earlier run")
+    write_dataset_report(tmp_path, "set", two_scenes(scene, features))
+    assert (tmp_path / "trade-off.png").exists()
+    (tmp_path / "mine.png").touch()
     write_dataset_report(tmp_path, "set", two_scenes(scene, features)[1:])
-    assert not list(tmp_path.glob("*.png"))
+    assert [path.name for path in tmp_path.glob("*.png")] == ["mine.png"]
     assert Page((tmp_path / "report.html").read_text()).sources == []

@@ -116,14 +116,9 @@ def test_a_file_name_with_html_is_shown_as_it_is(tmp_path):
 
 def test_without_truth_there_is_no_fcm(tmp_path):
     scene, features = three_images(tmp_path / "images", truth=False)
-    (tmp_path / "out").mkdir()
-    for name in ("fcm.png", "trade-off.png", "reliability.png"):
-        (tmp_path / "out" / name).write_bytes(b"of an earlier run")
-    (tmp_path / "out" / "overlay-1-9.png").write_bytes(b"of an earlier run")
     html = write_report(tmp_path / "out", scene, features)
     files = {path.name for path in (tmp_path / "out").iterdir()}
     assert not files & {"fcm.png", "trade-off.png", "reliability.png"}
-    assert "overlay-1-9.png" not in files
     assert {"lengths.png", "overlay-1-2.png", "overlay-tracks.png"} <= files
     assert "truth of this scene is not known" in Page(html).text
     heads = html[html.index("<thead>") :].split("</thead>")[0]

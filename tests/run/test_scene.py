@@ -47,7 +47,7 @@ def sample(tmp_path_factory):
 def album(photographs, tmp_path_factory):
     """Run three photographs without a truth once; return what came out, images and outputs."""
     there = tmp_path_factory.mktemp("album")
-    images = shutil.copytree(photographs, there / "images")
+    images = shutil.copytree(photographs, there / "album")
     return run_scene(images, QUICK, there / "out"), images, there / "out"
 
 
@@ -260,19 +260,23 @@ def test_folder_of_images_has_no_truth(album):
     evaluation, _, out = album
     assert evaluation.truth == "none"
     assert evaluation.methods["nmfsync"].fcm == {}
-    assert (out / "images/images/report.html").is_file()
-    assert not (out / "images/images/fcm.png").exists()
+    assert (out / "images/album/report.html").is_file()
+    assert not (out / "images/album/fcm.png").exists()
 
 
 @pytest.mark.usefixtures("report")
 def test_outputs_of_other_settings_do_not_stay(album, tmp_path):
-    out = shutil.copytree(album[2], tmp_path / "out")
-    folder = out / "images/images"
+    images, out = (shutil.copytree(folder, tmp_path / folder.name) for folder in album[1:])
+    folder = out / "images/album"
     assert (folder / "tracks.csv").exists()
     assert (folder / "overlay-tracks.png").exists()
-    run_scene(album[1], Settings(methods=("matcheig",), features=60), out)
+    (folder / "overlay-7-8.png").write_text("mine")
+    (folder / "notes.txt").write_text("mine")
+    run_scene(images, Settings(methods=("matcheig",), features=60), out)
     assert not (folder / "tracks.csv").exists()  # matcheig has none
     assert not (folder / "overlay-tracks.png").exists()
+    for name in ("overlay-7-8.png", "notes.txt"):  # no run wrote these
+        assert (folder / name).read_text() == "mine"
 
 
 def test_an_image_without_features_stays_and_is_a_warning(photographs, flat_image, tmp_path):

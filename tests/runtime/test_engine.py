@@ -112,7 +112,7 @@ def test_ctrl_c_while_threads_are_in_opencv(photographs, tmp_path):
     for n in range(12):
         cv2.imwrite(str(images / f"{n}.pgm"), large + np.uint8(n))
     command = [sys.executable, "-m", "nmfsync", "run", "images", "--methods", "unionfind"]
-    features = tmp_path / "outputs/images/images/stages/features"
+    features = tmp_path / "outputs/images" / tmp_path.name / "stages/features"
     finished = "[0-9a-f]*.npz"  # a file that is being written begins with a dot
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
         wait_until(lambda: run.poll() is not None or list(features.glob(finished)))

@@ -18,11 +18,13 @@ from nmfsync import (
 )
 from nmfsync.study import runner
 from nmfsync.study.definitions import STUDIES
-from nmfsync.study.runner import run_samples
+from nmfsync.study.runner import run_samples, write_table
 
 
 def run(folder, samples=3, **options):
-    return run_samples(TINY, folder, samples, progress=False, **options)
+    results = run_samples(TINY, folder, samples, progress=False, **options)
+    write_table(folder / "results.csv", results.rows)
+    return results
 
 
 def computed(monkeypatch) -> list:
@@ -138,6 +140,21 @@ def test_samples_of_other_code_are_not_used(tmp_path, monkeypatch):
     seeds = computed(monkeypatch)
     run(tmp_path)
     assert len(seeds) == 4 * 3
+
+
+def test_damaged_samples_are_computed_again(tmp_path, monkeypatch):
+    whole = run(tmp_path)
+    store = tmp_path / "samples.jsonl"
+    lines = store.read_text().splitlines(keepends=True)
+    key, sample = json.loads(lines[2])
+    sample["nmfsync"]["recall"] = "high"
+    lines[1] = "[1, {" + lines[1]  # what a killed run left, and what another one added
+    lines[2] = json.dumps([key, sample]) + "\n"
+    lines[3] = "null\n"
+    store.write_text("".join(lines))
+    seeds = computed(monkeypatch)
+    assert run(tmp_path).rows == whole.rows
+    assert len(seeds) == 3
 
 
 def test_a_method_of_ones_own_takes_part_everywhere(

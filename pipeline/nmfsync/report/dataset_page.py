@@ -12,14 +12,13 @@ from nmfsync.report.figures.style import HEADLINE, style_of, to_png
 from nmfsync.report.page import Cell, Picture, environment, mark_best, percent, write_bytes
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.runtime.files import atomic_write
+from nmfsync.runtime.publish import publication
 
 COLUMNS = (
     "scene", "images", "features", "universe_size", "truth", "method", "cycle_consistent",
     "matchings", "judged", "fcm_0.01", "precision_0.01", "estimated_precision",
     "epipolar_fcm_0.01", "epipolar_precision_0.01", "cycle_error", "seconds", "peak_memory_mb",
 )  # fmt: skip
-
-_PICTURES = ("fcm.png", "trade-off.png", "reliability.png")  # which exist only with truth
 
 
 def write_dataset_report(
@@ -31,7 +30,8 @@ def write_dataset_report(
 ) -> None:
     """Write `report.html`, `evaluation.csv` and, with truth, pictures of several scenes.
 
-    The pictures are `fcm.png`, `trade-off.png` and `reliability.png`.
+    The pictures are `fcm.png`, `trade-off.png` and `reliability.png`. All replace the files of
+    the last run together.
 
     Parameters
     ----------
@@ -54,13 +54,9 @@ def write_dataset_report(
     """
     folder = Path(folder)
     labels = labels or {}
-    for name in _PICTURES:
-        (folder / name).unlink(missing_ok=True)
     plots = _plots(evaluations, labels)
     estimated = list(dict.fromkeys(["input", *(evaluation.tracks for evaluation in evaluations)]))
     reliability = reliability_picture(evaluations, estimated)
-    for picture in plots + reliability:
-        write_bytes(folder / picture.file, picture.png)
     methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
     scenes = [
         (labels.get(e.scene, e.scene), e, _link(folder, e.scene), _scene_cells(e, methods))
@@ -87,8 +83,11 @@ def write_dataset_report(
             ],
         )
     )
-    _write_csv(folder / "evaluation.csv", evaluations)
-    write_bytes(folder / "report.html", html.encode())
+    with publication(folder) as new:
+        for picture in plots + reliability:
+            write_bytes(new / picture.file, picture.png)
+        _write_csv(new / "evaluation.csv", evaluations)
+        write_bytes(new / "report.html", html.encode())
 
 
 def _plots(evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str]) -> list[Picture]:

@@ -40,9 +40,6 @@ from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
 
-# Pictures that exist only with truth or cameras.
-_OPTIONAL_PICTURES = ("fcm.png", "trade-off.png", "reliability.png", "epipolar.png", "cameras.png")
-
 _FCM_CAPTION = (
     "Left: how many matches are right, relative to the number of image features. "
     "Right: how many of the returned matches are right. Higher is better in both. "
@@ -100,8 +97,7 @@ def write_scene_report(
     The pictures are `fcm.png`, `trade-off.png` and `reliability.png` (with truth),
     `epipolar.png` and `cameras.png` (with cameras), `lengths.png`, `matrix.png`,
     `overlay-<a>-<b>.png` for up to three pairs of images counted from 1, and
-    `overlay-tracks.png` (if a cycle-consistent result has a track). Pictures of an
-    earlier run that no longer apply are removed.
+    `overlay-tracks.png` (if a cycle-consistent result has a track).
 
     Parameters
     ----------
@@ -131,8 +127,6 @@ def write_scene_report(
     }
     plots = _plots(scene, features, results, evaluation, counts)
     overlays = _overlays(scene, features, results, errors)
-    for old in [*(folder / name for name in _OPTIONAL_PICTURES), *folder.glob("overlay-*.png")]:
-        old.unlink(missing_ok=True)
     for picture in plots + overlays:
         write_bytes(folder / picture.file, picture.png)
     # Methods that are always consistent first: the page opens with one of them.

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from nmfsync.run.scene import run_scene
 from nmfsync.run.settings import Settings
 from nmfsync.runtime.engine import ENGINES
 from nmfsync.runtime.engine import engine as use_engine
-from nmfsync.scenes.catalogue import datasets, scene_names
+from nmfsync.runtime.workers import ending_with_this_process
+from nmfsync.scenes.catalogue import datasets, is_in_catalogue, scene_names
+from nmfsync.scenes.layouts import name_of_folder
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class Batch:
     Attributes
     ----------
     evaluations : dict of str to SceneEvaluation
-        By name of the scene.
+        By name of the scene; a folder of images by the path it was given by. A folder that
+        was given by several paths has the first.
     failures : dict of str to str
         What is wrong with the scenes that have no evaluation.
     reports : dict of str to Path
@@ -81,7 +85,7 @@ def run_scenes(
     """
     settings, out = settings or Settings(), Path(out)
     scenes = {target: scene_names(target) for target in targets}
-    names = list(dict.fromkeys(name for group in scenes.values() for name in group))
+    names = _different(name for group in scenes.values() for name in group)
     if jobs > 1 and engine != ENGINES[0]:
         raise NmfsyncError(
             f"several jobs work with engine {ENGINES[0]} only, got engine {engine}; use --jobs 1"
@@ -94,9 +98,34 @@ def run_scenes(
     return batch
 
 
+def _different(names: Iterable[str]) -> dict[str, bool]:
+    """Return every scene once, however its folder is named, and whether its plain name is free.
+
+    Of several folders of one name, only the first may take it, whichever of them is done first.
+    """
+    first: dict[str, bool] = {}
+    places: set[Any] = set()
+    taken = set()
+    for name in names:
+        own = not is_in_catalogue(name)
+        place = _place_of(Path(name)) if own else name
+        if place not in places:
+            plain = name_of_folder(Path(name)) if own else name
+            first[name] = plain not in taken
+            taken.add(plain)
+            places.add(place)
+    return first
+
+
+def _place_of(folder: Path) -> tuple[int, int]:
+    """Identify a folder, whatever path leads to it."""
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
 def _run_all(
     batch: Batch,
-    names: Sequence[str],
+    names: Mapping[str, bool],
     settings: Settings,
     out: Path,
     data: Path | str | None,
@@ -115,17 +144,23 @@ def _run_all(
                 bar.write(f"Error: {result}", file=sys.stderr)
 
         if jobs == 1 or len(names) == 1:
-            for name in names:
+            for name, first in names.items():
                 step = _advance(bar, name) if progress else None
-                finished(name, _run_one(name, settings, out, data, step))
+                finished(name, _run_one(name, settings, out, data, step, first))
         else:
             here = Path.cwd()
-            work = (delayed(_run_elsewhere)(here, name, settings, out, data) for name in names)
-            results = Parallel(n_jobs=jobs, return_as="generator")(work)
-            for name, result in zip(names, results, strict=True):
-                finished(name, result)
-                bar.set_description(f"{name} done")
-                bar.update(len(settings.steps))
+            work = (
+                delayed(_run_elsewhere)(here, name, settings, out, data, None, first)
+                for name, first in names.items()
+            )
+            parallel = Parallel(
+                n_jobs=min(jobs, len(names)), return_as="generator", **ending_with_this_process()
+            )
+            with closing(parallel(work)) as results:
+                for name, result in zip(names, results, strict=True):
+                    finished(name, result)
+                    bar.set_description(f"{name} done")
+                    bar.update(len(settings.steps))
 
 
 def _run_one(
@@ -133,11 +168,12 @@ def _run_one(
     settings: Settings,
     out: Path,
     data: Path | str | None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None,
+    first: bool,
 ) -> SceneEvaluation | str:
     """Run one scene; return its evaluation, or what is wrong with it."""
     try:
-        return run_scene(name, settings, out, data, progress)
+        return run_scene(name, settings, out, data, progress, first)
     except (NmfsyncError, OSError, MemoryError) as error:
         return reason_of(error)
 

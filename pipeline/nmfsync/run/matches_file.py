@@ -19,7 +19,8 @@ from nmfsync.exchange.tracks import write_source_tracks
 from nmfsync.matching.verification import check_geometry, verify
 from nmfsync.report.change_page import write_change_report
 from nmfsync.report.estimates import result_sentence
-from nmfsync.runtime.files import check_target, put, staging
+from nmfsync.runtime.files import check_target, staging
+from nmfsync.runtime.publish import commit, finish, locked, recover
 from nmfsync.synchronisation.calibration import calibrate_by_cycles
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, Function, Method
 from nmfsync.synchronisation.synchronise import synchronise
@@ -72,9 +73,9 @@ def synchronise_file(
 ) -> SynchronisedFile:
     """Make the matches of a file consistent, and write a file of the same format.
 
-    Beside `out` go `tracks.csv`, if the method is cycle-consistent, and a
-    report, whose name is that of `out` with the ending `.report.html`. All are
-    prepared aside and put in place at the end.
+    Beside `out` go the tracks, if the method is cycle-consistent, and a report; their names are
+    that of `out` with `.tracks.csv` and `.report.html` after it. All are prepared aside and put
+    in place together at the end.
 
     Parameters
     ----------
@@ -114,9 +115,11 @@ def synchronise_file(
     kind = format_of(path)
     if out.suffix.lower() not in kind.endings:
         raise NmfsyncError(f"{out}: the name must end in {kind.endings[0]}: {path} is {kind.name}")
-    tracks, report = out.with_name("tracks.csv"), out.with_name(f"{out.stem}.report.html")
+    tracks, report = (out.with_name(out.name + end) for end in (".tracks.csv", ".report.html"))
+    inputs = [path, *([features] if features else [])]
+    recover(out.parent, out.name)
     for target in (out, tracks, report):
-        check_target(target, [path, *([features] if features else [])], overwrite)
+        check_target(target, inputs, overwrite)
     check_added(added)
     if geometry is not None:
         check_geometry(geometry)
@@ -138,11 +141,14 @@ def synchronise_file(
         if isinstance(result, MultiMatching):
             precision = precision_by_track(confidence, result)
             write_source_tracks(folder / tracks.name, result, result.source, precision)
-        else:
-            tracks.unlink(missing_ok=True)  # of another method
-        for target in (tracks, report, out):
-            if (folder / target.name).exists():
-                put(folder / target.name, target)
+        with locked(out.parent):
+            finish(out.parent, out.name)
+            for target in (out, tracks, report):  # again: another run may have been faster
+                check_target(target, inputs, overwrite)
+            made = [
+                target.name for target in (out, tracks, report) if (folder / target.name).exists()
+            ]
+            commit(folder, out.parent, made, [tracks.name, report.name], out.name)
     for text in texts:
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
     kept = tracks if isinstance(result, MultiMatching) else None

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,13 @@ from nmfsync.matching.nearest_vnni import LENGTH
 from nmfsync.matching.pairs import select_pairs
 from nmfsync.matching.verification import verify
 from nmfsync.report.scene_page import write_scene_report
+from nmfsync.run.folders import claim_folder
 from nmfsync.run.settings import Settings
 from nmfsync.run.stages import Stages
 from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import code_behind, code_of, key_of, versions
-from nmfsync.runtime.files import atomic_write
+from nmfsync.runtime.files import sweep_below
+from nmfsync.runtime.publish import publication
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.listing import listing, summary
 from nmfsync.scenes.scene import Scene
@@ -52,11 +54,14 @@ def run_scene(
     out: Path | str = "outputs",
     data: Path | str | None = None,
     progress: Callable[[str], None] | None = None,
+    first: bool = True,
 ) -> SceneEvaluation:
     """Take one scene from its images to its report.
 
     Writes `evaluation.json`, `report.html`, `tracks.csv` and the pictures to
-    `<out>/<data set>/<scene>/`. Finished stages are kept in its folder
+    `<out>/<data set>/<scene>/`, all together at the end. Own images are scenes of the data set
+    "images", named by their folder; if another folder of that name was there before, a digest
+    follows the name, and a warning says so. Finished stages are kept in its folder
     `stages`, and are used again as long as what they depend on stays the same:
     images, settings, libraries and code; of features and matches, those of
     every image and pair of images.
@@ -72,6 +77,8 @@ def run_scene(
     progress : callable, optional
         Called with the name of every step (`Settings.steps`) before it starts;
         also shows progress bars inside the long ones.
+    first : bool
+        False for a folder whose plain name is meant for another one.
 
     Returns
     -------
@@ -81,16 +88,24 @@ def run_scene(
     Raises
     ------
     NmfsyncError
-        If the scene cannot be read, or no method can handle it.
+        If the scene cannot be read, its images lie where the outputs go, or no method can
+        handle it.
     OSError
         If the output cannot be written.
     """
     settings = settings or Settings()
     step = progress or (lambda _step: None)
     step("images")
-    with collected_warnings() as faults:
+    with collected_warnings() as remarks:
         scene = load_scene(name, data)
-    folder = Path(out) / scene.name
+    own = claim_folder(scene, Path(out), first)
+    if own != scene.name:
+        remarks.append(
+            f"{scene.name} holds other files or another folder's results; "
+            f"the results of this one are in {own}"
+        )
+    scene, folder = replace(scene, name=own), Path(out) / own
+    sweep_below(folder)
     stages = Stages(folder / "stages", bars=progress is not None)
     step("features")
     scene, features = _extract(scene, settings, stages)
@@ -145,7 +160,7 @@ def run_scene(
             )
             for method, result in results.items()
         },
-        warnings=faults + stages.warnings() + too_large,
+        warnings=remarks + stages.warnings() + too_large,
         left_out=dict(scene.left_out),
         tracks=tracks,
         ratio_curve=_ratio_curve(matches, errors["input"], scene),
@@ -319,13 +334,12 @@ def _write(
     evaluation: SceneEvaluation,
 ) -> None:
     """Write everything a scene's folder shows."""
-    with atomic_write(folder / "evaluation.json") as temporary:
-        temporary.write_text(json.dumps(evaluation.to_dict(), indent=1), encoding="utf-8")
-    tracks = results[evaluation.tracks]
-    if isinstance(tracks, MultiMatching):
-        precision = precision_by_track(confidences[evaluation.tracks], tracks)
-        xy = [f.xy for f in features]
-        write_tracks(folder / "tracks.csv", tracks, scene.names, xy, precision)
-    else:
-        (folder / "tracks.csv").unlink(missing_ok=True)  # of a run with other methods
-    write_scene_report(folder, scene, features, results, errors, evaluation)
+    with publication(folder) as new:
+        text = json.dumps(evaluation.to_dict(), indent=1)
+        (new / "evaluation.json").write_text(text, encoding="utf-8")
+        tracks = results[evaluation.tracks]
+        if isinstance(tracks, MultiMatching):
+            precision = precision_by_track(confidences[evaluation.tracks], tracks)
+            xy = [f.xy for f in features]
+            write_tracks(new / "tracks.csv", tracks, scene.names, xy, precision)
+        write_scene_report(new, scene, features, results, errors, evaluation)

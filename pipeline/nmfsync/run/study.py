@@ -7,10 +7,12 @@ from joblib import cpu_count
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.report.study_page import write_study_report
+from nmfsync.runtime.files import sweep_below
+from nmfsync.runtime.publish import publication, recover
 from nmfsync.study.definitions import STUDIES
 from nmfsync.study.landmarks import landmark_digests
 from nmfsync.study.results import Results
-from nmfsync.study.runner import run_samples
+from nmfsync.study.runner import run_samples, write_table
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ def run_study(
     """Run one of the paper's experiments again, or what is left of it, and write its report.
 
     Writes `results.csv`, `figure.png`, `figure.pdf` and `report.html` to
-    `<out>/studies/<name>`. An interrupted study continues where it stopped, and
-    more samples add to those there are.
+    `<out>/studies/<name>`, all together at the end. An interrupted study
+    continues where it stopped, and more samples add to those there are.
 
     Parameters
     ----------
@@ -67,6 +69,10 @@ def run_study(
         files = {"data": data, "digests": landmark_digests(data)}
         study = replace(study, base={**study.base, **files})
     folder = Path(out) / "studies" / name
+    recover(folder)
+    sweep_below(folder)
     results = run_samples(study, folder, samples, jobs or cpu_count(), progress)
-    write_study_report(folder, study, results)
+    with publication(folder) as new:
+        write_table(new / "results.csv", results.rows)
+        write_study_report(new, study, results)
     return StudyRun(results, folder / "report.html")

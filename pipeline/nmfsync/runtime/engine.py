@@ -14,6 +14,7 @@ from joblib.parallel import get_active_backend
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.threads import thread_count
+from nmfsync.runtime.workers import ending_with_this_process
 
 T = TypeVar("T")
 
@@ -56,7 +57,8 @@ def engine(name: str = "threads", address: str | None = None) -> Iterator[None]:
         if name == "threads":  # the default of `stream`
             yield
         else:
-            with joblib.parallel_config("loky", n_jobs=thread_count()):
+            options = ending_with_this_process()
+            with joblib.parallel_config("loky", n_jobs=thread_count(), **options):
                 yield
         return
     if find_spec(_CLUSTERS[name]) is None:

@@ -2,15 +2,27 @@
 
 import hashlib
 import os
+import platform
+import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from pathlib import Path
+
+import psutil
 
 from nmfsync.errors import ChangedError, NmfsyncError
 
 # Endings of the files that SQLite keeps beside a database.
 SIDE_FILES = ("-wal", "-shm", "-journal")
+
+# Names of temporary files and folders say who made them: host and process.
+_TEMPORARY = re.compile(r"\.nmfsync-(?P<host>\w+)-(?P<pid>[0-9]{1,9})-\w{8}.*")
+
+# Seconds by which the clock of a file server may be behind.
+_CLOCKS_DIFFER = 3600
 
 
 def check_target(path: Path, inputs: Iterable[Path], overwrite: bool) -> None:
@@ -28,9 +40,12 @@ def check_target(path: Path, inputs: Iterable[Path], overwrite: bool) -> None:
 @contextmanager
 def staging(path: Path) -> Iterator[Path]:
     """Make a temporary folder beside `path`; it is removed at the end, after an error too."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".", suffix=".part") as folder:
-        yield Path(folder)
+    prefix = _temporary_prefix(path.parent)
+    folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=prefix))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def put(finished: Path, path: Path) -> None:
@@ -64,8 +79,8 @@ def atomic_write(path: Path | str) -> Iterator[Path]:
         If the folder or the file cannot be written.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
+    prefix = _temporary_prefix(path.parent)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=path.suffix)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -103,6 +118,67 @@ def read_hashed(path: Path, sha256: str | None = None) -> tuple[bytes, str]:
     if sha256 not in (None, found):
         raise ChangedError(f"{path}: has changed while it was used; run again")
     return data, found
+
+
+def _temporary_prefix(folder: Path) -> str:
+    """Make a folder ready for temporary files; return what their names begin with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _sweep_once(folder.absolute())
+    return f".nmfsync-{_host()}-{os.getpid()}-"
+
+
+@lru_cache(maxsize=1000)
+def _sweep_once(folder: Path) -> None:
+    _sweep(folder.glob(".nmfsync-*"))
+
+
+def sweep_below(folder: Path) -> None:
+    """Remove what processes that were killed left in a folder and its subfolders."""
+    _sweep(folder.rglob(".nmfsync-*"))
+
+
+def is_temporary(path: Path) -> bool:
+    """Say whether a file or folder is a temporary one of this program."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def _sweep(candidates: Iterable[Path]) -> None:
+    """Remove the temporary files and folders whose process is dead.
+
+    Those of other hosts stay: nobody here knows whether their process lives.
+    """
+    with suppress(OSError):  # a folder is gone by now, or cannot be read
+        for path in list(candidates):
+            made_by = _TEMPORARY.fullmatch(path.name)
+            if made_by and made_by["host"] == _host():
+                _remove_stray(path, int(made_by["pid"]))
+
+
+def _remove_stray(path: Path, pid: int) -> None:
+    with suppress(OSError):  # it is gone by now, or not ours to remove
+        if not _lives(pid, path.lstat().st_mtime):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _lives(pid: int, time: float) -> bool:
+    """Say whether a process runs that was there at a time (seconds); numbers are used again."""
+    try:
+        process = psutil.Process(pid)
+        ended = process.status() == psutil.STATUS_ZOMBIE
+        return not ended and process.create_time() < time + _CLOCKS_DIFFER
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.Error:
+        return True
+
+
+@cache
+def _host() -> str:
+    """Name the host and, on Linux, the container: numbers of processes are unique in it."""
+    place = platform.node()
+    with suppress(OSError):  # there is no such link elsewhere
+        place += os.readlink("/proc/self/ns/pid")
+    return re.sub(r"[^A-Za-z0-9]+", "_", place)[:60]
 
 
 def sha256_of(path: Path) -> str:

@@ -12,7 +12,6 @@ import itertools
 import os
 import re
 import shlex
-import tempfile
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from typing import Any, Literal, TypeVar
 import pooch
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.files import atomic_write, sha256_of
+from nmfsync.runtime.files import atomic_write, sha256_of, staging
 from nmfsync.scenes.download import describe, download, unpack
 from nmfsync.scenes.layouts import READERS, read_folder
 from nmfsync.scenes.listing import files_below, visible
@@ -34,6 +33,9 @@ _INSTALLED = _PACKAGE / "datasets"
 
 # An editable install finds the catalogue beside the source.
 CATALOGUE = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parents[1] / "datasets"
+
+# Folders of outputs that belong to no data set: those of own images, and of studies.
+RESERVED = ("images", "studies")
 
 # Hashes of the files of a download, where the catalogue has none.
 RECORD = "SHA256SUMS"
@@ -172,6 +174,11 @@ def scene_names(target: str) -> list[str]:
     raise _unknown(target)
 
 
+def is_in_catalogue(target: str) -> bool:
+    """Say whether a target is a data set or a scene of the catalogue, and no folder."""
+    return bool(_entries(target))
+
+
 def _entries(target: str) -> list[tuple[DataSet, SceneEntry]]:
     """Find the scenes of the catalogue that the target names; none if it names none."""
     catalogue = datasets()
@@ -207,6 +214,8 @@ def _read_dataset(path: Path) -> DataSet:
         scene = _build(SceneEntry, {**entry, "archives": tuple(archives)}, path)
         scenes.append(dataclasses.replace(scene, name=f"{table.get('name')}/{scene.name}"))
     found = _build(DataSet, {**table, "scenes": tuple(scenes)}, path)
+    if found.name.lower() in RESERVED:
+        raise NmfsyncError(f"{path}: the name {found.name!r} is reserved for other outputs")
     if found.members:
         return found
     if not found.format:
@@ -279,7 +288,7 @@ def load_scene(name: str, data: Path | str | None = None) -> Scene:
     Returns
     -------
     Scene
-        Named as in the catalogue, or "images/<folder name>".
+        Named as in the catalogue, or by `layouts.name_of_folder`.
 
     Raises
     ------
@@ -444,11 +453,10 @@ def _fetch_scene(scene: SceneEntry, home: Path, data_folders: Iterable[Path]) ->
     if not scene.archives:
         raise NmfsyncError(f"{scene.name}: ships with nmfsync but is incomplete; reinstall nmfsync")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as work:
-            new = Path(work) / "scene"
+        with staging(target) as work:
+            new = work / "scene"
             new.mkdir()
-            failures = _fetch_archives(scene, Path(work), new)
+            failures = _fetch_archives(scene, work, new)
             if failures:
                 raise _fetch_error(scene, failures, target, data_folders)
             if not scene.files:

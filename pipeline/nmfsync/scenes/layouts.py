@@ -41,7 +41,7 @@ def read_folder(folder: Path) -> Scene:
     Returns
     -------
     Scene
-        Named "images/<folder name>".
+        Named by `name_of_folder`.
 
     Raises
     ------
@@ -53,11 +53,24 @@ def read_folder(folder: Path) -> Scene:
     NmfsyncWarning
         If something is left out (`Scene.left_out`).
     """
-    name = f"images/{folder.resolve().name}"
+    name = name_of_folder(folder)
     scene = _read_with_truth(name, folder) or _read_images(name, folder)
     if scene.left_out:
         warnings.warn(summary(scene.left_out), NmfsyncWarning, stacklevel=3)
-    return scene
+    return replace(scene, folder=folder.resolve())
+
+
+def name_of_folder(folder: Path) -> str:
+    """Name the scene of a folder of images: "images/" and the folder's name.
+
+    A folder that is called images itself, as in COLMAP's projects, has the name of the folder
+    around it. Control characters, and bytes that are not UTF-8, become "_".
+    """
+    folder = folder.resolve()
+    if folder.name.lower() == "images" and folder.parent.name:
+        folder = folder.parent
+    name = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "_", folder.name)
+    return f"images/{name or 'root'}"
 
 
 def _read_with_truth(name: str, folder: Path) -> Scene | None:

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.publish import RECORD
 from nmfsync.scenes.images import KNOWN_SUFFIXES, ImageFile, look_at, starts_like_an_image
 
-# A folder that holds this file is one of our results, so its pictures are no photographs.
-_RESULT = "evaluation.json"
+# A folder that holds one of these files is one of our results: its pictures are no photographs.
+_RESULTS = {RECORD, "evaluation.json"}
 
 _MOST = 5  # items in a line
 
@@ -132,7 +133,7 @@ def _entries(folder: Path) -> tuple[list[Path], dict[str, str]]:
 
     for parent, folders, files in os.walk(folder, onerror=note):
         here = Path(parent)
-        if here != folder and _RESULT in files:
+        if here != folder and _RESULTS.intersection(files):
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -28,6 +28,9 @@ class Scene:
     bounds : (2, 3) float64 array or None
         Minimum and maximum corner of a box around the scene, in the world
         coordinates of the cameras. None if unknown.
+    folder : Path or None
+        The folder of images that the user named, without links. None for a scene of the
+        catalogue.
     digests : tuple of str or None
         SHA-256 of every image file when the scene was loaded, in hexadecimal. A file
         that is another one when it is used is an error. None: files are used as they are.
@@ -42,6 +45,7 @@ class Scene:
     truth: Truth | None = None
     cameras: tuple[Camera, ...] | None = None
     bounds: FloatArray | None = None
+    folder: Path | None = None
     digests: tuple[str, ...] | None = None
     left_out: Mapping[str, str] = field(default_factory=dict, hash=False)
     strict: bool = True

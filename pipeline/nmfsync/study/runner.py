@@ -4,6 +4,7 @@ import csv
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.runtime.cache import code_behind, code_of, key_of
 from nmfsync.runtime.files import atomic_write
+from nmfsync.runtime.publish import locked
+from nmfsync.runtime.workers import ending_with_this_process
 from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
 from nmfsync.study.results import Points, Results, Row, Values
 from nmfsync.synchronisation.synchronise import synchronise
@@ -29,11 +32,11 @@ def run_samples(
     jobs: int = 1,
     progress: bool = True,
 ) -> Results:
-    """Run a study, or the rest of an interrupted one, and write its table.
+    """Run a study, or the rest of an interrupted one.
 
     Every finished sample is appended to `samples.jsonl` in the folder, and is not
-    computed again. The table, `results.csv`, depends on the seeds 0, 1, 2 … only,
-    not on the number of jobs.
+    computed again. The results depend on the seeds 0, 1, 2 … only, not on the
+    number of jobs.
 
     Parameters
     ----------
@@ -58,13 +61,13 @@ def run_samples(
     samples = study.samples if samples is None else samples
     if samples < 1:
         raise NmfsyncError(f"the number of samples must be at least 1, got {samples}")
+    folder.mkdir(parents=True, exist_ok=True)
     measured = _measure_samples(study, folder / "samples.jsonl", samples, jobs, progress)
     collected = [
         (parameter, value, _collect(setting, _sample_count(study, setting, samples), measured))
         for parameter, value, setting in _points(study)
     ]
     rows = [row for point in collected for row in _rows(study, *point)]
-    _write_table(folder / "results.csv", rows)
     points: Points = [(parameter.column, value, values) for parameter, value, values in collected]
     names = [variant.name for variant in study.methods()]
     return Results(rows, [claim.check(points) for claim in study.claims(names)])
@@ -82,7 +85,7 @@ def _sample_count(study: Study, setting: Setting, samples: int) -> int:
 
 
 def _key(setting: Setting, seed: int) -> str:
-    """Identify a sample. The folder of the data does not matter."""
+    """Identify a sample. The folder of the data does not matter, but their content does."""
     return json.dumps([{k: v for k, v in setting.items() if k != "data"}, seed], sort_keys=True)
 
 
@@ -97,18 +100,25 @@ def _measure_samples(
         for seed in range(_sample_count(study, setting, samples))
     }
     header = _header(study, methods)
-    measured = _read_store(store, header)
+    with locked(store.parent):
+        measured = _read_store(store, header)
     missing = [wanted[key] for key in wanted if key not in measured]
     work = (delayed(_measure)(study.problem, methods, *task) for task in missing)
     with tqdm(
         total=len(wanted), initial=len(wanted) - len(missing), unit="sample", desc=study.name,
         disable=not progress or None,
     ) as progress_bar:  # fmt: skip
-        finished = Parallel(n_jobs=jobs, return_as="generator_unordered")(work) if missing else ()
-        for setting, seed, sample in finished:
-            measured[_key(setting, seed)] = sample
-            _append(store, _line(header, _key(setting, seed), sample))
-            progress_bar.update()
+        parallel = Parallel(
+            n_jobs=min(jobs, len(missing)) or 1,
+            return_as="generator_unordered",
+            **ending_with_this_process(),
+        )
+        with closing(parallel(work)) as finished:
+            for setting, seed, sample in finished:
+                measured[_key(setting, seed)] = sample
+                with locked(store.parent):
+                    _append(store, _line(header, _key(setting, seed), sample))
+                progress_bar.update()
     return measured
 
 
@@ -208,7 +218,8 @@ def _rows(study: Study, parameter: Parameter, value: float, values: Values) -> I
             )  # fmt: skip
 
 
-def _write_table(path: Path, rows: Sequence[Row]) -> None:
+def write_table(path: Path, rows: Sequence[Row]) -> None:
+    """Write the table of a study, `results.csv`: one row for every point, method and metric."""
     with (
         atomic_write(path) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
