@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from scipy import io
 
+import strategies
+from builders import NO_FILES, no_file, result_or_line
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.files import sha256_of
+from nmfsync.study import landmarks
 from nmfsync.study.landmarks import (
     RINGS,
     SECTORS,
@@ -168,7 +173,19 @@ def test_wrong_number_of_frames(frames):
 # --- Files ---------------------------------------------------------------------------
 
 
-def write_house(folder, **content):
+@pytest.fixture
+def write_house(monkeypatch):
+    """Write a file that is taken for the published one."""
+
+    def write(folder, **content):
+        path = write_small_house(folder, **content)
+        monkeypatch.setitem(landmarks._SHA256, "house", sha256_of(path))
+        return path
+
+    return write
+
+
+def write_small_house(folder, **content):
     path = folder / "landmarks" / "house" / "house_sync_data.mat"
     path.parent.mkdir(parents=True)
     frames = np.empty((1, 2), dtype=object)
@@ -177,7 +194,7 @@ def write_house(folder, **content):
     return path
 
 
-def test_house_takes_the_given_matches_as_they_are(tmp_path, monkeypatch):
+def test_house_takes_the_given_matches_as_they_are(tmp_path, monkeypatch, write_house):
     W = np.tile(np.eye(3), (2, 2))
     W[:3, 3:] = np.eye(3)[[1, 2, 0]]
     W[3:, :3] = W[:3, 3:].T
@@ -189,7 +206,7 @@ def test_house_takes_the_given_matches_as_they_are(tmp_path, monkeypatch):
     np.testing.assert_array_equal(house.matches.W.toarray(), W)
 
 
-def test_named_folder_comes_before_the_environment(tmp_path, monkeypatch):
+def test_named_folder_comes_before_the_environment(tmp_path, monkeypatch, write_house):
     monkeypatch.setenv("NMFSYNC_DATA", str(tmp_path / "nowhere"))
     write_house(tmp_path, Wnoise=np.eye(6))
     assert isinstance(load_landmarks("house", tmp_path).matches, PairwiseMatches)
@@ -214,20 +231,20 @@ def test_unknown_sequence(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 60, 130, 200, -20])
-def test_damaged_file(tmp_path, kept):
+def test_damaged_file(tmp_path, kept, write_house):
     path = write_house(tmp_path, Wnoise=np.eye(6))
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: not the published MATLAB file"):
         load_landmarks("house", tmp_path)
 
 
-def test_file_without_matches(tmp_path):
+def test_file_without_matches(tmp_path, write_house):
     write_house(tmp_path)
     with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: .*KeyError"):
         load_landmarks("house", tmp_path)
 
 
-def test_matches_of_another_size_name_the_file(tmp_path):
+def test_matches_of_another_size_name_the_file(tmp_path, write_house):
     write_house(tmp_path, Wnoise=np.eye(9))
     with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: W is 9 × 9"):
         load_landmarks("house", tmp_path)
@@ -253,3 +270,26 @@ def test_hotel_by_shape():
 def test_our_shape_contexts_on_house():
     house = real_sequence("house", "house_sync_data.mat")
     assert accuracy(match_by_shape(house.xy)) == pytest.approx(0.9226, abs=2e-3)
+
+
+# --- Damaged files
+
+
+def test_only_the_published_file_is_read(tmp_path, write_house):
+    path = write_house(tmp_path, Wnoise=np.eye(6))
+    sound = path.read_bytes()
+
+    @settings(max_examples=50, derandomize=True, database=None)
+    @given(strategies.damaged(sound))
+    def check(content):
+        path.write_bytes(content)
+        found = result_or_line(load_landmarks, "house", tmp_path)
+        assert content == sound or f"{path}: not the published MATLAB file" in found
+
+    check()
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_no_file_at_all(tmp_path, kind, write_house):
+    no_file(write_house(tmp_path), kind)
+    assert "house_sync_data.mat" in result_or_line(load_landmarks, "house", tmp_path)
