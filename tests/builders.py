@@ -1,9 +1,11 @@
 """What several tests build: features, matches, pictures, and Python in another process."""
 
+import os
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -16,6 +18,7 @@ import pytest
 from PIL import Image
 from scipy import sparse
 
+from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.features.sift import extract
 from nmfsync.study.definitions import STUDIES, MethodVariant, Parameter
 from nmfsync.synchronisation.baselines.clear import clear as _clear
@@ -270,6 +273,36 @@ def one_line(error: pytest.ExceptionInfo) -> str:
     text = str(error.value)
     assert "\n" not in text
     return text
+
+
+def result_or_line(read: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a reader returns, or the line of its NmfsyncError; other errors are faults."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # those of NumPy, too, reach the user
+            warnings.simplefilter("ignore", NmfsyncWarning)
+            return read(*arguments)
+    except NmfsyncError as error:
+        line = str(error)
+        assert line.isprintable()
+        assert len(line) < 700 + 3 * sum(len(str(argument)) for argument in arguments)
+        return line
+
+
+NO_FILES = ("pipe", "device", "folder", "nothing", "broken link", "circular link")
+
+
+def no_file(path: Path, kind: str) -> Path:
+    """Put something in the place of a file that cannot be read as one: see `NO_FILES`."""
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind != "nothing":
+        target = {"device": "/dev/zero", "broken link": path.with_name("gone")}.get(kind, path)
+        path.symlink_to(target)
+    return path
 
 
 # --- Other processes -----------------------------------------------------------------

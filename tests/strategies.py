@@ -1,4 +1,4 @@
-"""Random multi-matching problems for property tests."""
+"""Random multi-matching problems and damaged files for property tests."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -37,3 +37,27 @@ def multi_matchings(draw, max_images=6, max_universe=8):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shown = [rng.permutation(d)[: rng.integers(0, d + 1)] for _ in range(k)]
     return MultiMatching(np.concatenate(shown), [len(features) for features in shown])
+
+
+@st.composite
+def damaged(draw, content: bytes):
+    """The content of a file, cut off, or with some places overwritten, removed or repeated."""
+    changed = bytearray(content)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(changed)))
+        span = draw(st.sampled_from([1, 2, 4, 8, 100, 4096]))
+        kind = draw(st.sampled_from(["other", "zeros", "ones", "remove", "repeat", "cut"]))
+        if kind == "other":
+            piece = draw(st.binary(min_size=1, max_size=8))
+            changed[at : at + len(piece)] = piece
+        elif kind == "zeros":
+            changed[at : at + span] = bytes(span)
+        elif kind == "ones":
+            changed[at : at + span] = b"\xff" * span
+        elif kind == "remove":
+            del changed[at : at + span]
+        elif kind == "repeat":
+            changed[at:at] = changed[at : at + span]
+        else:
+            del changed[at:]
+    return bytes(changed)

@@ -2,9 +2,11 @@
 
 import re
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -338,13 +340,13 @@ def geometries(path):
 @pytest.fixture
 def colmap_calls(monkeypatch):
     """Count how often COLMAP verifies."""
-    calls, original = [], pycolmap.geometric_verification
+    calls, original = [], colmap._write_matches
 
-    def counted(*args, **options):
-        calls.append(args)
-        original(*args, **options)
+    def counted(source, copy, blocks, verify):
+        calls.extend([copy] * verify)
+        original(source, copy, blocks, verify)
 
-    monkeypatch.setattr(pycolmap, "geometric_verification", counted)
+    monkeypatch.setattr(colmap, "_write_matches", counted)
     return calls
 
 
@@ -442,12 +444,12 @@ def test_nothing_that_sqlite_holds_beside_is_lost(database, tmp_path, monkeypatc
     """Even if what pycolmap wrote last is still in the WAL file."""
     still_open = []
 
-    def verify(path, **options):
-        still_open.append(sqlite3.connect(path))
+    def write(source, copy, blocks, verify):
+        still_open.append(sqlite3.connect(copy))
         still_open[0].execute("UPDATE cameras SET prior_focal_length = 7")
         still_open[0].commit()
 
-    monkeypatch.setattr(pycolmap, "geometric_verification", verify)
+    monkeypatch.setattr(colmap, "_write_matches", write)
     PairwiseMatches.from_colmap(database).to_colmap(tmp_path / "out.db")
     still_open[0].close()
     assert sql(tmp_path / "out.db", "SELECT DISTINCT prior_focal_length FROM cameras") == [(7,)]
@@ -466,20 +468,31 @@ def test_read_only_folder_can_be_read(database, tmp_path):
         tmp_path.chmod(0o700)
 
 
-@pytest.mark.parametrize("fault", [KeyboardInterrupt, RuntimeError("no")])
-def test_failure_leaves_nothing(database, tmp_path, monkeypatch, fault):
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("import os; os.abort()", r"out\.db: COLMAP cannot write a copy \(SIGABRT: .*\)$"),
+        ("import sys; sys.exit('no')", r"out\.db: COLMAP cannot write a copy \(no\)$"),
+        (None, "now"),
+    ],
+)
+def test_failure_leaves_nothing(database, tmp_path, monkeypatch, program, message):
     matches = PairwiseMatches.from_colmap(database)
     before = contents(tmp_path)
+    started, original = [], subprocess.Popen
 
-    def fail(*args, **kwargs):
-        raise fault
+    def start(command, **options):
+        started.append(original([sys.executable, "-c", program or "input()"], **options))
+        if program is None:
+            started[0].stderr = mock.Mock(read=mock.Mock(side_effect=KeyboardInterrupt("now")))
+        return started[0]
 
-    monkeypatch.setattr(pycolmap, "geometric_verification", fail)
-    kind = NmfsyncError if isinstance(fault, RuntimeError) else KeyboardInterrupt
-    with pytest.raises(kind):
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(NmfsyncError if program else KeyboardInterrupt, match=message):
         matches.to_colmap(tmp_path / "out.db")
     assert contents(tmp_path) == before
     assert [p for p in tmp_path.iterdir() if p.is_dir()] == []
+    assert started[0].poll() is not None
 
 
 def test_a_source_that_changed_is_refused(database, tmp_path):
@@ -500,16 +513,6 @@ def test_keypoints_that_moved_are_refused(database, tmp_path):
         with pytest.raises(NmfsyncError, match="its images or keypoints are not those of these"):
             use()
     assert not (tmp_path / "out.db").exists()
-
-
-def test_a_database_that_changes_while_it_is_read_is_refused(database, monkeypatch):
-    def read_late(*arguments, choose=colmap._choose_table):
-        sql(database, "UPDATE keypoints SET data = zeroblob(length(data)) WHERE image_id = 1")
-        return choose(*arguments)
-
-    monkeypatch.setattr(colmap, "_choose_table", read_late)
-    with pytest.raises(NmfsyncError, match="has changed while it was used; run again"):
-        PairwiseMatches.from_colmap(database)
 
 
 def test_an_image_without_its_camera_is_refused(database, tmp_path):

@@ -3,8 +3,19 @@
 from itertools import combinations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from builders import check_pairs, random_images, ring_of_images
+import strategies
+from builders import (
+    NO_FILES,
+    check_pairs,
+    no_file,
+    one_line,
+    random_images,
+    result_or_line,
+    ring_of_images,
+)
 from nmfsync import NmfsyncError, NmfsyncWarning
 from nmfsync.matching.pairs import all_pairs, read_pairs, select_pairs, sequential_pairs
 from nmfsync.matching.similarity import nearest_pairs
@@ -97,7 +108,7 @@ def test_a_line_that_can_be_read_in_two_ways_is_refused(tmp_path):
 def test_a_file_that_is_missing_or_a_folder_is_named(tmp_path):
     with pytest.raises(NmfsyncError, match=r"none\.txt: no such file"):
         read_pairs(tmp_path / "none.txt", NAMES)
-    with pytest.raises(NmfsyncError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(NmfsyncError, match=r"is a folder, not a file"):
         read_pairs(tmp_path, NAMES)
 
 
@@ -152,3 +163,50 @@ def test_only_images_with_features_count_as_parts(tmp_path):
     # What an image without features connects is not connected.
     with pytest.warns(NmfsyncWarning, match="into 2 parts"):
         select_pairs("sequential:1", random_images(3, 0, 3), "012")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a.jpg b.jpeg", "there is no image 'b.jpeg'; did you mean b.jpg"),
+        ("A.JPG b.jpg", "there is no image 'A.JPG'; did you mean a.jpg"),
+        ("sub/c.jpg a.jpg", "there is no image 'sub/c.jpg'; did you mean sub/c d.jpg?"),
+        ("zzzzzzzz yyyyyyyy", "there is no image 'zzzzzzzz'$"),
+        ("a.jpg " + "x" * 10**6, "must contain two image names, got 'a.jpg x{53}…'$"),
+        ("a " * 2 * 10**6, "must contain two image names, got '(a ){29}a…'$"),
+        ("a.jpg \x1b[31m\u202eb", r"there is no image '\\x1b\[31m\\u202eb'"),
+        ("a.jpg b.jpg sub/c d.jpgg", "must contain two image names, .*did you mean sub/c d.jpg"),
+    ],
+)
+def test_a_missing_image_is_named_with_near_ones(tmp_path, line, message):
+    path = write(tmp_path, f"a.jpg b.jpg\n{line}\n")
+    with pytest.raises(NmfsyncError, match=f"line 2: {message}") as caught:
+        read_pairs(path, ["a.jpg", "b.jpg", "sub/c d.jpg"])
+    assert len(one_line(caught)) < 300
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_no_file_at_all(tmp_path, kind):
+    path = no_file(tmp_path / "pairs.txt", kind)
+    assert f"{path}: " in result_or_line(read_pairs, path, ["a", "b"])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "latin-1"])
+def test_other_encodings_are_named(tmp_path, encoding):
+    path = tmp_path / "pairs.txt"
+    path.write_bytes("ä.jpg b.jpg\n".encode(encoding))
+    assert "not a text file in UTF-8" in result_or_line(read_pairs, path, ["ä.jpg", "b.jpg"])
+
+
+def test_a_file_that_is_damaged_anywhere(tmp_path):
+    path, names = tmp_path / "pairs.txt", ["a.jpg", "b.jpg", "sub/c d.jpg"]
+    sound = "\ufeff# two names\na.jpg b.jpg\r\n\nsub/c d.jpg\ta.jpg\n".encode()
+
+    @settings(max_examples=150, derandomize=True, database=None)
+    @given(strategies.damaged(sound) | st.binary(max_size=60))
+    def check(content):
+        path.write_bytes(content)
+        pairs = result_or_line(read_pairs, path, names)
+        assert isinstance(pairs, str) or (pairs[:, 0] < pairs[:, 1]).all()
+
+    check()

@@ -1,77 +1,114 @@
-"""Temporary files: gone with their process, and never taken from one that lives."""
+"""One boundary for readers, one for writers, and what is checked before."""
 
-import os
-import subprocess
-import sys
-
-import psutil
 import pytest
 
-from nmfsync.runtime import files
-from nmfsync.runtime.files import atomic_write, staging, sweep_below
-
-MAKE = """
-import sys, time
-from pathlib import Path
-from nmfsync.runtime.files import atomic_write, staging
-with staging(Path("a.db")) as folder, atomic_write("sub/b.npz") as temporary:
-    (folder / "file").touch()
-    print("ready", flush=True)
-    time.sleep(60)
-"""
+from builders import NO_FILES, no_file, result_or_line
+from nmfsync.errors import NmfsyncError, TooLargeError, near_names, shown
+from nmfsync.runtime.files import check_memory, check_space, read_text, reading, writing
 
 
-@pytest.fixture
-def maker(tmp_path):
-    """A process that has a temporary folder and, in a subfolder, a temporary file."""
-    with subprocess.Popen(
-        [sys.executable, "-c", MAKE], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    ) as process:
-        process.stdout.readline()
-        yield process
-        process.kill()
+def raising(boundary, error, *arguments):
+    with boundary(*arguments):
+        raise error
 
 
-def temporaries(folder):
-    return sorted(path.suffix for path in folder.rglob(".nmfsync-*"))
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("two\nlines"), "is no mesh (ValueError: two lines)"),
+        (KeyError("x"), "is no mesh (KeyError: 'x')"),
+        (RecursionError(), "is no mesh (RecursionError)"),
+        (OSError(5, "Input/output error"), "cannot be read (Input/output error)"),
+        (OSError("odd"), "is no mesh (OSError: odd)"),
+        (NmfsyncError("is odd"), "is odd"),
+        (ValueError("x" * 10**6), "is no mesh (ValueError: " + "x" * 187 + "…)"),
+        (
+            ValueError("\x1b[31m\0\u202e\ud800"),
+            r"is no mesh (ValueError: \x1b[31m\x00\u202e\ud800)",
+        ),
+    ],
+)
+def test_every_error_becomes_a_line_that_names_the_file(tmp_path, error, message):
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(NmfsyncError) as caught:
+        raising(reading, error, path, "is no mesh")
+    assert str(caught.value) == f"{path}: {message}"
 
 
-def test_what_a_killed_process_left_goes_when_its_folder_is_used(maker, tmp_path):
-    for _ in range(2):
-        sweep_below(tmp_path)
-        assert temporaries(tmp_path) == ["", ".npz"]  # it lives
-    maker.kill()  # and is not waited for: a zombie is dead
-    psutil.Process(maker.pid).wait()
-    files._sweep_once.cache_clear()
-    with atomic_write(tmp_path / "c.txt"):
-        assert temporaries(tmp_path) == [".npz", ".txt"]
-    with staging(tmp_path / "sub/d"):
-        assert temporaries(tmp_path / "sub") == [""]
-    assert temporaries(tmp_path) == []
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("boundary", [reading, writing])
+def test_some_errors_pass(tmp_path, error, boundary):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(error):
+        raising(boundary, error, tmp_path / "file", *["is no mesh"] * (boundary is reading))
 
 
-def test_names_that_only_look_like_temporary_ones_stay(tmp_path):
-    host = files._host()
-    names = [
-        f".nmfsync-{host}-{10**30}-abcdefgh",  # no process has such a number
-        f".nmfsync-{host}x-1-abcdefgh",  # another host
-        f".nmfsync-{host}-1",
-        ".nmfsync.lock",
-        f"nmfsync-{host}-999999999-abcdefgh",
-    ]
-    for name in names:
-        (tmp_path / name).touch()
-    (tmp_path / f".nmfsync-{host}-999999999-abcdefgh.x-y").touch()  # a stray
-    sweep_below(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+def test_an_error_that_names_the_file_is_left_as_it_is(tmp_path):
+    (tmp_path / "file").write_text("")
+    error = TooLargeError(f"{tmp_path / 'file'}, line 3: too large")
+    for boundary, arguments in ((reading, ["is no mesh"]), (writing, [])):
+        with pytest.raises(TooLargeError) as caught:
+            raising(boundary, error, tmp_path / "file", *arguments)
+        assert caught.value is error
 
 
-def test_a_number_that_another_process_has_now_is_no_sign_of_life(tmp_path):
-    stray = tmp_path / f".nmfsync-{files._host()}-{os.getpid()}-abcdefgh"
-    stray.touch()
-    sweep_below(tmp_path)
-    assert stray.exists()
-    started = psutil.Process().create_time()
-    os.utime(stray, (started - 10**5, started - 10**5))
-    sweep_below(tmp_path)
-    assert not stray.exists()
+@pytest.mark.parametrize("error", [RuntimeError("odd"), OSError(28, "No space left on device")])
+def test_every_error_of_a_writer_becomes_a_line(error):
+    with pytest.raises(NmfsyncError, match=r"^out\.db: cannot be written \(.*(odd|No space left)"):
+        raising(writing, error, "out.db")
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_only_regular_files_are_opened(tmp_path, kind):
+    path = no_file(tmp_path / "file", kind)
+    assert f"{path}: " in result_or_line(read_text, path)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 300, "a/" * 3000])
+def test_paths_that_cannot_exist(path):
+    with pytest.raises(NmfsyncError, match="cannot be read"):
+        read_text(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", ""),
+        (b"\xef\xbb\xbfa\r\nb", "a\r\nb"),
+        ("ä".encode("latin-1"), None),
+        ("a b".encode("utf-16"), None),
+        ("a b".encode("utf-16-le"), None),
+        (b"a\0b", None),
+    ],
+)
+def test_encodings(tmp_path, content, text):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    if text is None:
+        assert "not a text file in UTF-8" in result_or_line(read_text, path)
+    else:
+        assert read_text(path) == text
+
+
+def test_too_much_memory_or_space_is_refused(tmp_path):
+    check_memory(2**27)
+    check_space(tmp_path, 1)
+    with pytest.raises(NmfsyncError, match=r"needs 1,000,000\.0 GB of memory"):
+        check_memory(10**15)
+    with pytest.raises(NmfsyncError, match=r"not enough space: 1,000,000,000\.0 MB are needed"):
+        check_space(tmp_path, 10**15)
+
+
+def test_text_from_outside_is_printable_and_short():
+    assert shown("Grüße 1") == "Grüße 1"
+    assert shown("a\nb\x1b[1m\u202e") == r"a\nb\x1b[1m\u202e"
+    assert shown("x" * 10**7) == "x" * 59 + "…"
+
+
+def test_near_names():
+    names = ["img1.jpg", "img2.jpg", "sub/IMG1.JPG", "other.png"]
+    assert near_names("img11.jpg", names) == "; did you mean img1.jpg or img2.jpg?"
+    assert near_names("SUB/img1.jpg", names).startswith("; did you mean sub/IMG1.JPG")
+    assert near_names("zzzzz", names) == ""
+    assert near_names("x" * 10**6, names) == ""

@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from scipy import io
 
+import strategies
+from builders import NO_FILES, no_file, result_or_line
 from nmfsync import run_study
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.files import sha256_of
-from nmfsync.study import runner
+from nmfsync.study import landmarks, runner
 from nmfsync.study.landmarks import (
     RINGS,
     SECTORS,
@@ -18,6 +21,7 @@ from nmfsync.study.landmarks import (
     match_by_shape,
     shape_contexts,
 )
+from nmfsync.study.results import Results
 from nmfsync.types.matches import PairwiseMatches
 from real_data import real_data
 
@@ -171,7 +175,19 @@ def test_wrong_number_of_frames(frames):
 # --- Files ---------------------------------------------------------------------------
 
 
-def write_house(folder, **content):
+@pytest.fixture
+def write_house(monkeypatch):
+    """Write a file that is taken for the published one."""
+
+    def write(folder, **content):
+        path = write_small_house(folder, **content)
+        monkeypatch.setitem(landmarks._SHA256, "house", sha256_of(path))
+        return path
+
+    return write
+
+
+def write_small_house(folder, **content):
     path = folder / "landmarks" / "house" / "house_sync_data.mat"
     path.parent.mkdir(parents=True, exist_ok=True)
     frames = np.empty((1, 2), dtype=object)
@@ -180,7 +196,7 @@ def write_house(folder, **content):
     return path
 
 
-def test_house_takes_the_given_matches_as_they_are(tmp_path, monkeypatch):
+def test_house_takes_the_given_matches_as_they_are(tmp_path, monkeypatch, write_house):
     W = np.tile(np.eye(3), (2, 2))
     W[:3, 3:] = np.eye(3)[[1, 2, 0]]
     W[3:, :3] = W[:3, 3:].T
@@ -192,7 +208,7 @@ def test_house_takes_the_given_matches_as_they_are(tmp_path, monkeypatch):
     np.testing.assert_array_equal(house.matches.W.toarray(), W)
 
 
-def test_named_folder_comes_before_the_environment(tmp_path, monkeypatch):
+def test_named_folder_comes_before_the_environment(tmp_path, monkeypatch, write_house):
     monkeypatch.setenv("NMFSYNC_DATA", str(tmp_path / "nowhere"))
     write_house(tmp_path, Wnoise=np.eye(6))
     assert isinstance(load_landmarks("house", tmp_path).matches, PairwiseMatches)
@@ -205,7 +221,7 @@ def test_missing_data_say_where_and_whose(tmp_path):
     assert "\n" not in str(e.value)
 
 
-def test_a_file_that_has_changed_since_it_was_hashed(tmp_path):
+def test_a_file_that_has_changed_since_it_was_hashed(tmp_path, write_house):
     path = write_house(tmp_path, Wnoise=np.eye(6))
     before = sha256_of(path)
     load_landmarks("house", tmp_path, before)
@@ -214,9 +230,14 @@ def test_a_file_that_has_changed_since_it_was_hashed(tmp_path):
         load_landmarks("house", tmp_path, before)
 
 
-def test_samples_of_other_landmarks_are_not_used(tmp_path, monkeypatch):
+def test_samples_of_other_landmarks_are_not_used(tmp_path, monkeypatch, write_house):
     keys = []
-    monkeypatch.setattr("nmfsync.run.study.run_samples", lambda study, *_: keys.append(study.base))
+
+    def run_samples(study, *_):
+        keys.append(study.base)
+        return Results([], [])
+
+    monkeypatch.setattr("nmfsync.run.study.run_samples", run_samples)
     monkeypatch.setattr("nmfsync.run.study.write_study_report", lambda *_: None)
     (tmp_path / "landmarks/hotel").mkdir(parents=True)
     (tmp_path / "landmarks/hotel/groundT.mat").write_bytes(b"published")
@@ -239,20 +260,20 @@ def test_unknown_sequence(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 60, 130, 200, -20])
-def test_damaged_file(tmp_path, kept):
+def test_damaged_file(tmp_path, kept, write_house):
     path = write_house(tmp_path, Wnoise=np.eye(6))
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: not the published MATLAB file"):
         load_landmarks("house", tmp_path)
 
 
-def test_file_without_matches(tmp_path):
+def test_file_without_matches(tmp_path, write_house):
     write_house(tmp_path)
     with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: .*KeyError"):
         load_landmarks("house", tmp_path)
 
 
-def test_matches_of_another_size_name_the_file(tmp_path):
+def test_matches_of_another_size_name_the_file(tmp_path, write_house):
     write_house(tmp_path, Wnoise=np.eye(9))
     with pytest.raises(NmfsyncError, match=r"house_sync_data.mat: W is 9 × 9"):
         load_landmarks("house", tmp_path)
@@ -278,3 +299,26 @@ def test_hotel_by_shape():
 def test_our_shape_contexts_on_house():
     house = real_sequence("house", "house_sync_data.mat")
     assert accuracy(match_by_shape(house.xy)) == pytest.approx(0.9226, abs=2e-3)
+
+
+# --- Damaged files
+
+
+def test_only_the_published_file_is_read(tmp_path, write_house):
+    path = write_house(tmp_path, Wnoise=np.eye(6))
+    sound = path.read_bytes()
+
+    @settings(max_examples=50, derandomize=True, database=None)
+    @given(strategies.damaged(sound))
+    def check(content):
+        path.write_bytes(content)
+        found = result_or_line(load_landmarks, "house", tmp_path)
+        assert content == sound or f"{path}: not the published MATLAB file" in found
+
+    check()
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_no_file_at_all(tmp_path, kind, write_house):
+    no_file(write_house(tmp_path), kind)
+    assert "house_sync_data.mat" in result_or_line(load_landmarks, "house", tmp_path)

@@ -18,12 +18,12 @@ from nmfsync import (
 )
 from nmfsync.study import runner
 from nmfsync.study.definitions import STUDIES
-from nmfsync.study.runner import run_samples, write_table
+from nmfsync.study.runner import run_samples, write_rows
 
 
 def run(folder, samples=3, **options):
     results = run_samples(TINY, folder, samples, progress=False, **options)
-    write_table(folder / "results.csv", results.rows)
+    write_rows(folder / "results.csv", results.rows)
     return results
 
 
@@ -146,10 +146,10 @@ def test_damaged_samples_are_computed_again(tmp_path, monkeypatch):
     whole = run(tmp_path)
     store = tmp_path / "samples.jsonl"
     lines = store.read_text().splitlines(keepends=True)
-    key, sample = json.loads(lines[2])
-    sample["nmfsync"]["recall"] = "high"
+    key, sample, seal = json.loads(lines[2])
+    sample["nmfsync"]["recall"] += 0.1
     lines[1] = "[1, {" + lines[1]  # what a killed run left, and what another one added
-    lines[2] = json.dumps([key, sample]) + "\n"
+    lines[2] = json.dumps([key, sample, seal]) + "\n"
     lines[3] = "null\n"
     store.write_text("".join(lines))
     seeds = computed(monkeypatch)

@@ -1,30 +1,40 @@
 """What all formats share: where matches come from, checks, and the way to W and back."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
-from nmfsync.errors import NmfsyncError
-from nmfsync.types.arrays import IntArray
+from nmfsync.errors import NmfsyncError, shown
+from nmfsync.types.arrays import AnyArray, IntArray
 from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches
 
 ADDED = ("none", "matched", "all")
 
 
-def check_rows(path: Path, pair: ImagePair, names: Sequence[str], sizes: Sequence[int]) -> None:
+def check_positions(name: str, xy: AnyArray) -> None:
+    """Raise NmfsyncError if a position (n, 2) of the features of an image is not finite."""
+    bad = ~np.isfinite(xy).all(axis=1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise NmfsyncError(
+            f"keypoint {row} of {shown(name)} is at ({xy[row, 0]}, {xy[row, 1]}), which is not "
+            "finite; extract its features and match it again"
+        )
+
+
+def check_rows(pair: ImagePair, names: Sequence[str], sizes: Sequence[int]) -> None:
     """Raise NmfsyncError if a match names a feature that its image does not have."""
     i, j, rows, _ = pair
     if i == j:
-        raise NmfsyncError(f"{path}: {names[i]} has matches with itself")
+        raise NmfsyncError(f"{shown(names[i])} has matches with itself")
     for column, image in enumerate((i, j)):
         bad = (rows[:, column] < 0) | (rows[:, column] >= sizes[image])
         if bad.any():
             a, b = rows[np.argmax(bad)]
             raise NmfsyncError(
-                f"{path}: match ({a}, {b}) of {names[i]} and {names[j]} is impossible: "
-                f"{names[image]} has {sizes[image]} features, counted from 0"
+                f"match ({a}, {b}) of {shown(names[i])} and {shown(names[j])} is impossible: "
+                f"{shown(names[image])} has {sizes[image]} features, counted from 0"
             )
 
 

@@ -3,9 +3,15 @@
 pycolmap upgrades every database that it opens, so it only ever opens copies.
 """
 
-import hashlib
+import itertools
+import os
+import re
+import signal
 import sqlite3
+import subprocess
+import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,25 +19,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.blocks import check_rows, choose, to_matches
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, shown
+from nmfsync.exchange.blocks import check_positions, check_rows, choose, to_matches
+from nmfsync.runtime.cache import key_of
 from nmfsync.runtime.extras import optional
-from nmfsync.runtime.files import SIDE_FILES, check_target, put, staging
+from nmfsync.runtime.files import (
+    SIDE_FILES,
+    check_space,
+    check_target,
+    put,
+    reading,
+    staging,
+    writing,
+)
+from nmfsync.types.arrays import AnyArray, Float32Array
 from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"SQLite format 3\0"
 
 MAX_IMAGES = 2147483647  # pair_id = MAX_IMAGES * smaller image id + larger image id
 
-# Pairs of images that COLMAP verifies in one batch. It reacts to Ctrl-C between batches only.
-BATCH = 100
+RAW = "matches"  # the table of all matches
 
-VERIFIED, RAW = "two_view_geometries", "matches"  # tables with verified matches and with all
+# Those of verified matches: today's, and that of old versions.
+_VERIFIED = ("two_view_geometries", "inlier_matches")
 
-# The kinds of two-view geometry that contain the relative pose of the two cameras.
-_GEOMETRIES = ("CALIBRATED", "UNCALIBRATED", "PLANAR", "PANORAMIC", "PLANAR_OR_PANORAMIC")
+_BLOB = ("rows", "cols", "data")
+_COLUMNS = {
+    "images": ("image_id", "name"), "keypoints": ("image_id", *_BLOB),
+    **dict.fromkeys((RAW, *_VERIFIED), ("pair_id", *_BLOB)),
+}  # fmt: skip
+
+_Images = tuple[tuple[int, ...], tuple[str, ...], list[Float32Array]]  # ids, names, positions
+
+_WAL_MODE = b"\2"  # the byte 18 of a database that keeps pending changes in a second file
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +65,8 @@ class ColmapSource(Source):
     ids : tuple of int, length k
         The image ids in the database, ascending.
     table : str
-        The table that the matches were read from: "two_view_geometries" or "matches".
+        The table that the matches were read from: "two_view_geometries" ("inlier_matches"
+        in old databases) or "matches".
     digest : str
         Of the images and their keypoints, to which the matches refer by number.
     """
@@ -57,19 +80,12 @@ class ColmapSource(Source):
         """True if neither COLMAP nor `verification.verify` has verified the matches."""
         return self.table == RAW and not self.verified
 
-    def xy(self) -> list[NDArray[np.float32]]:
+    def xy(self) -> list[Float32Array]:
         """Positions as `Source.xy` defines them: those stored, minus COLMAP's half pixel."""
-        query = (
-            "SELECT keypoints.rows, cols, data FROM images LEFT JOIN keypoints USING (image_id) "
-            "ORDER BY image_id"
-        )
         with _open_read_only(self.path) as database:
-            _check_unchanged(database, self)
-            return [
-                np.frombuffer(data or b"", "<f4").reshape(rows or 0, cols or 2)[:, :2]
-                - np.float32(0.5)
-                for rows, cols, data in database.execute(query)
-            ]
+            images = _read_images(database)
+            _check_unchanged(images, self)
+            return [xy - np.float32(0.5) for xy in images[2]]
 
 
 def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatches:
@@ -99,19 +115,21 @@ def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatch
     Raises
     ------
     NmfsyncError
-        If the file is missing, damaged or no COLMAP database, or if matches
-        name images or keypoints that do not exist.
+        If the file is missing, damaged, locked or no COLMAP database, if it contains
+        triggers or views, if a position is not finite, or if matches name images or
+        keypoints that do not exist.
     """
     path = Path(path)
     with _open_read_only(path) as database:
-        ids, names, sizes = _read_images(database, path)
-        table = _choose_table(database, path, verified)
-        blocks = list(_read_blocks(database, path, table, ids, names, sizes))
-        digest = _digest_of_keypoints(database)
+        _check_integrity(database)
+        ids, names, xy = images = _read_images(database)
+        sizes = [len(points) for points in xy]
+        table = _choose_table(database, verified)
+        blocks = list(_read_blocks(database, table, ids, names, sizes))
     matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
-    matches.source = ColmapSource(path, names, ids, table, digest)
+    matches.source = ColmapSource(path, names, ids, table, _digest(images))
     return matches
 
 
@@ -159,26 +177,26 @@ def write_colmap(
         )
     path = Path(path)
     check_target(path, [source.path], overwrite)
-    pycolmap = optional("pycolmap", "colmap")
+    optional("pycolmap", "colmap")
     if verify is None:
         verify = source.unverified
-    blocks = choose(matches, added).by_image_pair()
+    blocks = list(choose(matches, added).by_image_pair())
     with staging(path) as folder:
         copy = folder / "database.db"
-        _copy_database(source, copy)
-        try:
-            with _errors_only(pycolmap):
-                _replace_matches(pycolmap, copy, source.ids, blocks, verify)
+        # COLMAP writes every match to two tables, first to a file of pending changes.
+        space = 32 * sum(len(block.rows) for block in blocks)
+        _copy_database(source, copy, space)
+        with writing(path):
+            _write_matches(source, copy, blocks, verify)
             _checkpoint(copy)
-        except (RuntimeError, ValueError, IndexError, TypeError, sqlite3.Error) as error:
-            raise NmfsyncError(f"{source.path}: cannot write a copy: {error}") from None
-        put(copy, path)
+            put(copy, path)
 
 
 def count_verified(path: Path) -> tuple[int, int]:
     """Count the verified matches of a database, and the pairs of images that have any."""
     with _open_read_only(path) as database:
-        query = f"SELECT coalesce(sum(rows), 0), count(*) FROM {VERIFIED} WHERE rows > 0"
+        table = _verified_table(database)
+        query = f"SELECT coalesce(sum(rows), 0), count(*) FROM {table} WHERE rows > 0"
         matches, pairs = database.execute(query).fetchone()
         return matches, pairs
 
@@ -186,67 +204,184 @@ def count_verified(path: Path) -> tuple[int, int]:
 @contextmanager
 def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database without changing it or creating files beside it."""
-    if not path.is_file():
-        raise NmfsyncError(f"{path}: no such file")
-    with path.open("rb") as file:
-        if file.read(len(MAGIC)) != MAGIC:
-            raise NmfsyncError(f"{path}: not a COLMAP database")
-    # A database with pending changes must be read together with its side files. Without pending
-    # changes "immutable" keeps SQLite from creating them, which fails in a read-only folder.
-    side_files = (path.with_name(path.name + ending) for ending in SIDE_FILES)
-    pending = any(file.exists() and file.stat().st_size for file in side_files)
-    options = "?mode=ro" if pending else "?mode=ro&immutable=1"
-    before = path.stat()
-    try:
-        with closing(sqlite3.connect(path.resolve().as_uri() + options, uri=True)) as database:
-            database.execute("BEGIN")  # all that is read is of one moment
-            yield database
-        after = path.stat()
-        if not pending and (before.st_mtime_ns, before.st_size) != (
-            after.st_mtime_ns,
-            after.st_size,
-        ):
-            raise NmfsyncError(f"{path}: has changed while it was used; run again")
-    except sqlite3.Error as error:
-        raise NmfsyncError(f"{path}: SQLite cannot read or copy this database ({error})") from None
-
-
-def _read_images(
-    database: sqlite3.Connection, path: Path
-) -> tuple[tuple[int, ...], tuple[str, ...], list[int]]:
-    """Read ids, names and numbers of keypoints of all images, in order of id."""
-    rows = database.execute(
-        "SELECT image_id, name, rows, cols, length(data) FROM images "
-        "LEFT JOIN keypoints USING (image_id) ORDER BY image_id"
-    ).fetchall()
-    if not rows:
-        raise NmfsyncError(f"{path}: contains no images")
-    for _, name, n, columns, size in rows:
-        if n and (columns not in (2, 4, 6) or size != 4 * n * columns):
+    with reading(path, "is a damaged database"):
+        with path.open("rb") as file:
+            head = file.read(20)
+        if not head.startswith(MAGIC):
+            raise NmfsyncError("not a COLMAP database")
+        wal, shared, journal = (path.with_name(path.name + ending) for ending in SIDE_FILES)
+        if journal.exists() and journal.stat().st_size:
             raise NmfsyncError(
-                f"{path}: the keypoints of {name} are damaged: "
-                f"{n} rows of {columns} columns in {size} bytes"
+                "is being written by another program: wait until that has ended; if it stopped "
+                "in the middle, open the database once with COLMAP"
             )
-    ids, names, sizes, *_ = zip(*rows, strict=True)
-    return ids, names, [n or 0 for n in sizes]
+        # A database with pending changes must be read together with its side files. Without,
+        # "immutable" keeps SQLite from creating them, which fails in a read-only folder. Then
+        # nothing keeps other programs from writing; what they did shows in the state of the file.
+        alone = head[18:19] == _WAL_MODE and not any(
+            file.exists() and file.stat().st_size for file in (wal, shared)
+        )
+        before = _state(path)
+        uri = path.resolve().as_uri() + ("?mode=ro&immutable=1" if alone else "?mode=ro")
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=1)) as database:
+                database.execute("BEGIN")  # all that is read is of one moment
+                _restrict(database)
+                _check_schema(database)
+                yield database
+        except sqlite3.Error as error:
+            raise NmfsyncError(_fault(error)) from None
+        if alone and _state(path) != before:
+            raise NmfsyncError("was changed while it was read; wait until no program writes it")
 
 
-def _choose_table(database: sqlite3.Connection, path: Path, verified: bool | None) -> str:
+def _state(path: Path) -> tuple[int, int]:
+    return path.stat().st_size, path.stat().st_mtime_ns
+
+
+def _fault(error: sqlite3.Error) -> str:
+    """Say what an error of SQLite means."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return "is locked: another program writes it; wait until that has ended"
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return "is damaged: reading it does not come to an end"
+    return f"SQLite cannot read this database ({shown(error, 200)}); restore it from a copy"
+
+
+def _restrict(database: sqlite3.Connection) -> None:
+    """Keep a database that we did not make from doing more than to be read."""
+    database.execute("PRAGMA trusted_schema = OFF")
+    # COLMAP stores names of files as their bytes.
+    database.text_factory = lambda name: name.decode("utf-8", "backslashreplace")
+    size = _size(database)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, size + 10**6)
+    # Damaged pages can form circles. A byte takes less than a step of SQLite's machine.
+    left = itertools.count(20 + 10 * size // 10**6, -1)
+    database.set_progress_handler(lambda: next(left) < 0, 10**6)
+
+
+def _size(database: sqlite3.Connection) -> int:
+    """Return the size of a database in bytes, pending changes included."""
+    pages, size = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+    )
+    return int(pages * size)
+
+
+def _check_schema(database: sqlite3.Connection) -> None:
+    """Raise NmfsyncError if COLMAP's tables are not there, or more than tables and indices are."""
+    tables = set()
+    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+    for name, sql in database.execute(query).fetchall():
+        # SQLite writes this start itself. Triggers and views act when COLMAP writes the copy.
+        if not re.match("CREATE (TABLE|INDEX|UNIQUE INDEX) ", sql):
+            kind = " ".join(re.findall("[A-Z]+", sql[:30])[1:2]).lower()
+            raise NmfsyncError(
+                f"contains the {kind} {shown(name)}, which COLMAP does not make and which could "
+                f"change what is copied; DROP {kind.upper()} removes it"
+            )
+        tables.add(name)
+        keys = database.execute('SELECT "table" FROM pragma_foreign_key_list(?)', [name])
+        if any(parent.lower() in (RAW, *_VERIFIED) for (parent,) in keys):
+            raise NmfsyncError(
+                f"the table {shown(name)} changes with the matches (a foreign key), "
+                "which is not so in COLMAP"
+            )
+    for table, columns in _COLUMNS.items():
+        if table in tables or table not in _VERIFIED:
+            found = database.execute("SELECT name FROM pragma_table_info(?)", [table]).fetchall()
+            if missing := [column for column in columns if (column,) not in found]:
+                raise NmfsyncError(_unknown_layout(database, table, missing[0] if found else ""))
+
+
+def _unknown_layout(database: sqlite3.Connection, table: str, column: str) -> str:
+    what = f"no column {column} in its table {table}" if column else f"no such table: {table}"
+    version = database.execute("PRAGMA user_version").fetchone()[0]
+    return (
+        f"not a COLMAP database, or one of a COLMAP that is too old or too new ({what}; its "
+        f"version is {version}); to upgrade an old one, open a copy with a recent COLMAP: "
+        "colmap database_creator --database_path COPY"
+    )
+
+
+def _check_integrity(database: sqlite3.Connection) -> None:
+    """Raise NmfsyncError if pages of a database are damaged, also those that we do not read."""
+    (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if result != "ok":
+        fault = shown(" ".join(result.removeprefix("*** in database main ***").split()), 200)
+        raise NmfsyncError(f"is damaged ({fault}); restore it from a copy")
+
+
+def _read_images(database: sqlite3.Connection) -> _Images:
+    """Read ids, names and positions of keypoints (n, 2) of all images, in order of id."""
+    rows = database.execute(
+        "SELECT image_id, name, rows, cols, data FROM images "
+        "LEFT JOIN keypoints USING (image_id) ORDER BY image_id"
+    )
+    ids, names, xy = [], [], []
+    for image_id, name, *keypoints in rows:
+        if not isinstance(image_id, int) or not isinstance(name, str) or not name or "\0" in name:
+            raise NmfsyncError(
+                f"the name of image {shown(image_id)} is no text ({shown(repr(name))})"
+            )
+        ids.append(image_id)
+        names.append(name)
+        xy.append(_positions(name, *keypoints))
+    if not ids:
+        raise NmfsyncError("contains no images")
+    for values in (ids, names):
+        (value, count), *_ = Counter(values).most_common(1)
+        if count > 1:
+            raise NmfsyncError(f"has {count} images {shown(value)}")
+    return tuple(ids), tuple(names), xy
+
+
+def _positions(name: str, n: Any, columns: Any, data: Any) -> Float32Array:
+    if n is None and data is None:
+        return np.empty((0, 2), np.float32)
+    keypoints = _array(n, columns, data, "<f4")
+    if keypoints is None or (n and columns not in (2, 4, 6)):
+        size = f"{len(data)} bytes" if isinstance(data, bytes) else "no bytes"
+        raise NmfsyncError(
+            f"the keypoints of {shown(name)} are damaged: {shown(n)} rows of {shown(columns)} "
+            f"columns in {size}"
+        )
+    xy = keypoints[:, :2].reshape(-1, 2).copy()
+    check_positions(name, xy)
+    return xy
+
+
+def _array(n: Any, columns: Any, data: Any, dtype: str) -> AnyArray | None:
+    """Return stored numbers of four bytes as an array (n, columns), or None if damaged."""
+    data = b"" if data is None else data
+    if not all(isinstance(count, int) and count >= 0 for count in (n, columns)):
+        return None
+    if not isinstance(data, bytes) or len(data) != 4 * n * columns:
+        return None
+    return np.frombuffer(data, dtype).reshape(n, columns)
+
+
+def _choose_table(database: sqlite3.Connection, verified: bool | None) -> str:
     """Choose the table to read; None takes verified matches if there are any."""
     if verified is False:
         return RAW
-    if database.execute(f"SELECT 1 FROM {VERIFIED} WHERE rows > 0 LIMIT 1").fetchone():
-        return VERIFIED
+    table = _verified_table(database)
+    if table and database.execute(f"SELECT 1 FROM {table} WHERE rows != 0 LIMIT 1").fetchone():
+        return table
     if verified:
-        raise NmfsyncError(
-            f"{path}: contains no verified matches; read the others with verified=False"
-        )
+        raise NmfsyncError("contains no verified matches; read the others with verified=False")
     return RAW
+
+
+def _verified_table(database: sqlite3.Connection) -> str:
+    query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+    tables = {name for (name,) in database.execute(query)}
+    return next((table for table in _VERIFIED if table in tables), "")
 
 
 def _read_blocks(
     database: sqlite3.Connection,
-    path: Path,
     table: str,
     ids: tuple[int, ...],
     names: tuple[str, ...],
@@ -254,130 +389,104 @@ def _read_blocks(
 ) -> Iterator[ImagePair]:
     """Read the matches of every pair of images, one pair at a time."""
     index_of = {image_id: i for i, image_id in enumerate(ids)}
-    query = f"SELECT pair_id, rows, cols, data FROM {table} WHERE rows > 0 ORDER BY pair_id"
+    query = f"SELECT pair_id, rows, cols, data FROM {table} ORDER BY pair_id"
     for pair_id, n, columns, data in database.execute(query):
+        if not isinstance(pair_id, int):
+            raise NmfsyncError(f"{table} has the pair {shown(repr(pair_id))}, which is no number")
+        if n == 0:  # as COLMAP notes that it found none
+            continue
         pair = divmod(pair_id, MAX_IMAGES)
         for image_id in pair:
             if image_id not in index_of:
                 raise NmfsyncError(
-                    f"{path}: has matches of images {pair[0]} and {pair[1]}, "
+                    f"has matches of images {pair[0]} and {pair[1]}, "
                     f"but there is no image {image_id}"
                 )
         i, j = (index_of[image_id] for image_id in pair)
-        if columns != 2 or len(data or b"") != 8 * n:
-            raise NmfsyncError(f"{path}: the matches of {names[i]} and {names[j]} are damaged")
         # COLMAP stores unsigned numbers; read as signed ones, an error message shows -1 as -1.
-        rows = np.frombuffer(data, "<i4").reshape(n, 2).astype(np.int64)
-        block = ImagePair(i, j, rows, np.ones(n))
-        check_rows(path, block, names, sizes)
+        stored = _array(n, columns, data, "<i4")
+        if stored is None or columns != 2:
+            raise NmfsyncError(
+                f"the matches of {shown(names[i])} and {shown(names[j])} are damaged"
+            )
+        block = ImagePair(i, j, stored.astype(np.int64), np.ones(n))
+        check_rows(block, names, sizes)
         yield block
 
 
-def _digest_of_keypoints(database: sqlite3.Connection) -> str:
-    """Digest ids, names and keypoints of all images."""
-    query = (
-        "SELECT image_id, name, rows, cols, data FROM images "
-        "LEFT JOIN keypoints USING (image_id) ORDER BY image_id"
-    )
-    hashed = hashlib.sha256()
-    for *numbers, data in database.execute(query):
-        hashed.update(repr(numbers).encode())
-        hashed.update(data if isinstance(data, bytes) else repr(data).encode())
-    return hashed.hexdigest()
+def _digest(images: _Images) -> str:
+    ids, names, xy = images
+    return key_of(ids, names, *xy)
 
 
-def _check_unchanged(database: sqlite3.Connection, source: ColmapSource) -> None:
+def _check_unchanged(images: _Images, source: ColmapSource) -> None:
     """Raise NmfsyncError if the images or keypoints are not those that matches were read with."""
-    if _digest_of_keypoints(database) != source.digest:
+    if _digest(images) != source.digest:
         raise NmfsyncError(
-            f"{source.path}: its images or keypoints are not those of these matches; "
-            "read the matches again"
+            "its images or keypoints are not those of these matches; read the matches again"
         )
 
 
-def _copy_database(source: ColmapSource, copy: Path) -> None:
-    """Copy the database with its pending changes, if it is still the one that was read."""
+def _copy_database(source: ColmapSource, copy: Path, added: int) -> None:
+    """Copy the database with its pending changes, if it is still the one that was read.
+
+    `added` is the number of bytes that will be written to the copy.
+    """
     with _open_read_only(source.path) as database:
-        _check_unchanged(database, source)
-        _check_cameras(database, source.path)
+        _check_integrity(database)
+        _check_unchanged(_read_images(database), source)
+        _check_cameras(database)
+        check_space(copy.parent, _size(database) + added)
         with closing(sqlite3.connect(copy)) as target:
-            database.backup(target)
+            try:
+                database.backup(target)
+            except sqlite3.Error as error:
+                raise NmfsyncError(f"cannot be copied to {copy.parent.parent} ({error})") from None
 
 
-def _check_cameras(database: sqlite3.Connection, path: Path) -> None:
+def _check_cameras(database: sqlite3.Connection) -> None:
     """Raise NmfsyncError if an image has no camera."""
     orphan = database.execute(
         "SELECT name, camera_id FROM images WHERE camera_id NOT IN "
         "(SELECT camera_id FROM cameras) LIMIT 1"
     ).fetchone()
     if orphan:
-        raise NmfsyncError(f"{path}: {orphan[0]} has the camera {orphan[1]}, which does not exist")
+        name, camera = map(shown, orphan)
+        raise NmfsyncError(f"{name} has the camera {camera}, which does not exist")
 
 
-def _replace_matches(
-    pycolmap: Any, path: Path, ids: tuple[int, ...], blocks: Iterator[ImagePair], verify: bool
-) -> None:
-    """Replace all matches of a database, and its two-view geometries.
-
-    With `verify` COLMAP estimates new geometries; otherwise a pair keeps its old one.
-    """
-    with closing(pycolmap.Database.open(path)) as database:
-        old = {} if verify else dict(zip(*database.read_two_view_geometries(), strict=True))
-        calibrated = _calibrated(database)
-        with pycolmap.DatabaseTransaction(database):
-            database.clear_matches()
-            database.clear_two_view_geometries()
-            for i, j, rows, _ in blocks:
-                pair = ids[i], ids[j]
-                features = rows.astype(np.uint32)
-                database.write_matches(*pair, features)
-                if not verify:
-                    geometry = _geometry(pycolmap, old, pair, calibrated)
-                    geometry.inlier_matches = features
-                    database.write_two_view_geometry(*pair, geometry)
-    if verify:
-        _verify(pycolmap, path)
-
-
-def _calibrated(database: Any) -> set[int]:
-    """Return the ids of the images whose camera has a known focal length, not a guessed one."""
-    cameras = {c.camera_id for c in database.read_all_cameras() if c.has_prior_focal_length}
-    return {image.image_id for image in database.read_all_images() if image.camera_id in cameras}
+def _write_matches(source: ColmapSource, copy: Path, blocks: list[ImagePair], verify: bool) -> None:
+    """Let COLMAP replace the matches of a copy, in another process (see `colmap_process`)."""
+    matches = copy.with_suffix(".npz")
+    pairs = np.array([(source.ids[b.i], source.ids[b.j]) for b in blocks], np.int64).reshape(-1, 2)
+    rows = np.concatenate([np.empty((0, 2), np.uint32), *(b.rows for b in blocks)])
+    counts = np.array([len(b.rows) for b in blocks], np.int64)
+    np.savez(matches, pairs=pairs, counts=counts, rows=rows.astype(np.uint32))
+    command = [sys.executable, "-P", "-m", "nmfsync.exchange.colmap_process"]
+    command += [str(copy), str(matches), "verify" if verify else "keep"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    # It ends when its standard input is closed: when we do, however that happens.
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=environment,
+    ) as process:  # fmt: skip
+        try:
+            messages = process.stderr.read() if process.stderr else b""
+            status = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+    if status:
+        raise NmfsyncError(f"COLMAP cannot write a copy ({_last_words(status, messages)})")
 
 
-def _geometry(
-    pycolmap: Any, old: dict[int, Any], pair: tuple[int, int], calibrated: set[int]
-) -> Any:
-    """Return the old two-view geometry of a pair, or else one that COLMAP's mapper accepts."""
-    kinds = pycolmap.TwoViewGeometryConfiguration
-    geometry = old.get(MAX_IMAGES * pair[0] + pair[1])
-    if geometry is None or kinds(int(geometry.config)).name not in _GEOMETRIES:
-        geometry = pycolmap.TwoViewGeometry()
-        geometry.config = kinds.CALIBRATED if calibrated.issuperset(pair) else kinds.UNCALIBRATED
-    return geometry
-
-
-def _verify(pycolmap: Any, path: Path) -> None:
-    """Let COLMAP verify all matches of a database, with a fixed seed."""
-    options = pycolmap.TwoViewGeometryOptions()
-    options.ransac.random_seed = 0
-    batches = pycolmap.ExistingMatchedPairingOptions()
-    batches.batch_size = BATCH
-    # Not verify_matches, whose file of pairs cannot contain names with spaces.
-    pycolmap.geometric_verification(
-        path, pairing_options=batches, two_view_geometry_options=options
-    )
-
-
-@contextmanager
-def _errors_only(pycolmap: Any) -> Iterator[None]:
-    """Let pycolmap log errors only."""
-    level = pycolmap.logging.minloglevel
-    pycolmap.logging.minloglevel = 2
-    try:
-        yield
-    finally:
-        pycolmap.logging.minloglevel = level
+def _last_words(status: int, messages: bytes) -> str:
+    """Say why a process ended."""
+    lines = [line.strip() for line in messages.decode(errors="replace").splitlines()]
+    thrown = [line for line in lines if line.startswith("what():")]
+    said = (thrown or list(filter(None, lines)) or ["no reason given"])[-1]
+    ended = f"{signal.Signals(-status).name}: " if status < 0 else ""
+    return shown(ended + said.removeprefix("what():").strip(), 200)
 
 
 def _checkpoint(path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.exchange import colmap, hloc
+from nmfsync.runtime.files import reading
 from nmfsync.types.matches import Matches, PairwiseMatches
 
 
@@ -55,9 +56,7 @@ def format_of(path: Path) -> Format:
     NmfsyncError
         If the file does not exist, or its format is none of the three.
     """
-    if not path.is_file():
-        raise NmfsyncError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
-    with path.open("rb") as file:
+    with reading(path, "cannot be read"), path.open("rb") as file:
         start = file.read(16)
     for kind in (COLMAP, HLOC, NPZ):
         if start.startswith(kind.magic):

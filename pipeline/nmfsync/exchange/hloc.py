@@ -11,7 +11,7 @@ slashes in both names. Either image may come first.
 
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +20,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.exchange.blocks import check_rows, choose, to_matches
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, near_names, shown
+from nmfsync.exchange.blocks import check_positions, check_rows, choose, to_matches
 from nmfsync.runtime.cache import key_of
 from nmfsync.runtime.extras import optional
-from nmfsync.runtime.files import check_target, put, staging
-from nmfsync.types.arrays import AnyArray
+from nmfsync.runtime.files import (
+    check_memory,
+    check_space,
+    check_target,
+    put,
+    reading,
+    staging,
+    writing,
+)
+from nmfsync.types.arrays import AnyArray, Float32Array
 from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
+_KEYPOINTS = "keypoints"  # data set of an image
 _MATCHES, _SCORES = "matches0", "matching_scores0"  # data sets of a pair
+
+# No compression of real data reaches this; a few bytes can claim to be terabytes.
+_COMPRESSION = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +60,12 @@ class HlocSource(Source):
     features: Path
     digests: tuple[str, str]
 
-    def xy(self) -> list[NDArray[np.float32]]:
+    def xy(self) -> list[Float32Array]:
         """Positions as `Source.xy` defines them, which is how hloc stores them."""
         with _open(self.features) as file:
-            _check_unchanged(file, self.features, "keypoints", self.digests[0])
-            return [file[name]["keypoints"][:, :2].astype(np.float32) for name in self.names]
+            names, xy = _read_images(file)
+            _check_unchanged("images or keypoints", key_of(names, *xy), self.digests[0])
+            return xy
 
 
 def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMatches:
@@ -81,18 +94,21 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
     Raises
     ------
     NmfsyncError
-        If a file is missing or damaged, if matches name images or keypoints
-        that do not exist, or if the names of two images differ only in `/` and `-`.
+        If a file is missing or damaged, or if it contains links or data that are
+        stored in other files; if a position is not finite, if matches name images or
+        keypoints that do not exist, or if the names of two images differ only in `/` and `-`.
     """
     path, features = Path(matches_path), Path(features_path)
-    names, sizes, keypoints = _read_images(features)
-    index_of = _index_by_flat_name(features, names)
+    with _open(features) as file:
+        names, xy = _read_images(file)
+        sizes = [len(points) for points in xy]
+        index_of = _index_by_flat_name(names)
     with _open(path) as file:
-        pairs = _image_pairs(path, file, index_of)
+        pairs = _image_pairs(file, index_of)
         if not pairs:
-            raise NmfsyncError(f"{path}: contains no {_MATCHES}; is it a file of matches?")
-        blocks = [_read_block(path, file[key], pair, names, sizes) for key, pair in pairs.items()]
-        digests = keypoints, _digest(file, _MATCHES)
+            raise NmfsyncError(f"contains no {_MATCHES}; is it a file of matches?")
+        blocks = [_read_block(file[key], pair, names, sizes) for key, pair in pairs.items()]
+        digests = key_of(names, *xy), _digest_of_blocks(blocks)
     if any(np.any((b.weights <= 0) | ~(b.weights <= 1)) for b in blocks):
         text = f"{path}: scores are not in (0, 1], so every match gets the weight 1"
         warnings.warn(text, NmfsyncWarning, stacklevel=3)
@@ -137,76 +153,102 @@ def write_hloc(
         )
     path = Path(path)
     check_target(path, [source.path, source.features], overwrite)
+    h5py = optional("h5py", "hloc")
     with _open(source.features) as file:
-        _check_unchanged(file, source.features, "keypoints", source.digests[0])
-    blocks = choose(matches, added).by_image_pair()
-    with staging(path) as folder:
+        names, xy = _read_images(file)
+        _check_unchanged("images or keypoints", key_of(names, *xy), source.digests[0])
+    sizes = matches.sizes.tolist()
+    blocks = {(b.i, b.j): b for b in choose(matches, added).by_image_pair()}
+    with staging(path) as folder, writing(path):
+        # A match and a score have four bytes each.
+        added_size = 8 * sum(sizes[first] for first, _ in blocks)
+        check_space(folder, source.path.stat().st_size + added_size)
         copy = folder / "matches.h5"
         shutil.copyfile(source.path, copy)
-        with _open(copy, "r+") as file:
-            _check_unchanged(file, source.path, _MATCHES, source.digests[1])
-            sizes = matches.sizes.tolist()
-            _replace_matches(source, file, {(b.i, b.j): b for b in blocks}, sizes)
+        with h5py.File(copy, "r+") as file:
+            _replace_matches(source, file, blocks, sizes)
         put(copy, path)
 
 
 @contextmanager
-def _open(path: Path, mode: str = "r") -> Iterator[Any]:
-    """Open an HDF5 file; faults inside it become an NmfsyncError that names the file."""
+def _open(path: Path) -> Iterator[Any]:
+    """Open an HDF5 file to read it; faults inside become an NmfsyncError that names the file."""
     h5py = optional("h5py", "hloc")
-    if not path.is_file():
-        raise NmfsyncError(f"{path}: no such file")
-    try:
-        with h5py.File(path, mode) as file:
-            yield file
-    except (OSError, RuntimeError, KeyError) as error:
-        raise NmfsyncError(f"{path}: cannot be read as an HDF5 file ({error})") from None
+    with reading(path, "cannot be read as an HDF5 file"), h5py.File(path) as file:
+        yield file
 
 
-def _groups_with(file: Any, name: str) -> list[str]:
-    """Return the paths of the groups that contain a data set of this name, sorted."""
-    groups: list[str] = []
+def _groups_with(file: Any, data_set: str) -> list[str]:
+    """Return the paths of the groups that contain a data set of this name, sorted.
 
-    def visit(path: str, item: Any) -> None:
-        if path.endswith("/" + name) and hasattr(item, "shape"):
-            groups.append(path[: -len(name) - 1])
-
-    file.visititems(visit)
-    return sorted(groups)
-
-
-def _digest(file: Any, name: str) -> str:
-    """Digest all keypoints, or all matches with their scores, of an open file."""
-    parts: list[Any] = []
-    for path in _groups_with(file, name):
-        for key in (name, _SCORES):
-            if key in file[path]:
-                array = np.asarray(file[path][key])
-                parts += [[path, key, array.dtype.str, array.shape], array.tobytes()]
-    return key_of(*parts)
-
-
-def _check_unchanged(file: Any, path: Path, name: str, digest: str) -> None:
-    """Raise NmfsyncError if the keypoints or matches are not those that were read."""
-    if _digest(file, name) != digest:
-        what = "matches" if name == _MATCHES else "images or keypoints"
-        raise NmfsyncError(
-            f"{path}: its {what} are not those of these matches; read the matches again"
-        )
+    Raises NmfsyncError for links, which may lead in circles or to other files.
+    """
+    h5py = optional("h5py", "hloc")
+    found, waiting, seen = [], [("", file)], set()
+    while waiting:
+        path, group = waiting.pop()
+        address = h5py.h5o.get_info(group.id).addr
+        if address in seen:
+            raise NmfsyncError(f"/{shown(path)} is a group that also has another name")
+        seen.add(address)
+        for name in group:
+            if not isinstance(name, str):
+                raise NmfsyncError(f"a name in /{shown(path)} is no text ({shown(name)})")
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise NmfsyncError(
+                    f"/{shown(path + name)} is a link; put a copy of what it points to in its place"
+                )
+            item = group[name]
+            if isinstance(item, h5py.Group) and (name != data_set or data_set in item):
+                waiting.append((f"{path}{name}/", item))
+            elif name == data_set and path:
+                found.append(path[:-1])
+    return sorted(found)
 
 
-def _read_images(path: Path) -> tuple[tuple[str, ...], list[int], str]:
-    """Read names, numbers of keypoints and their digest of all images, in order of name."""
-    with _open(path) as file:
-        names = _groups_with(file, "keypoints")
-        shapes = [file[name]["keypoints"].shape for name in names]
-        digest = _digest(file, "keypoints")
+def _digest_of_blocks(blocks: Iterable[ImagePair]) -> str:
+    return key_of(*(part for b in blocks for part in ((b.i, b.j), b.rows, b.weights)))
+
+
+def _check_unchanged(what: str, found: str, digest: str) -> None:
+    """Raise NmfsyncError if what a file contains is not what was read."""
+    if found != digest:
+        raise NmfsyncError(f"its {what} are not those of these matches; read the matches again")
+
+
+def _read_images(file: Any) -> tuple[tuple[str, ...], list[Float32Array]]:
+    """Read names and positions of keypoints (n, 2) of all images, in order of name."""
+    names = _groups_with(file, _KEYPOINTS)
     if not names:
-        raise NmfsyncError(f"{path}: contains no keypoints; is it a file of features?")
-    for name, shape in zip(names, shapes, strict=True):
-        if len(shape) != 2 or shape[1] < 2:
-            raise NmfsyncError(f"{path}: the keypoints of {name} must be (n, 2), not {shape}")
-    return tuple(names), [shape[0] for shape in shapes], digest
+        raise NmfsyncError(f"contains no {_KEYPOINTS}; is it a file of features?")
+    return tuple(names), [_read_positions(file[name], name) for name in names]
+
+
+def _read_positions(group: Any, name: str) -> Float32Array:
+    keypoints = _read_dataset(group, _KEYPOINTS)
+    if keypoints.ndim != 2 or keypoints.shape[1] < 2 or keypoints.dtype.kind not in "fiu":
+        raise NmfsyncError(
+            f"the keypoints of {shown(name)} must be (n, 2) numbers, not {keypoints.shape} "
+            f"of type {shown(keypoints.dtype)}"
+        )
+    with np.errstate(over="ignore"):  # becomes infinite, which is refused
+        xy = keypoints[:, :2].astype(np.float32)
+    check_positions(name, xy)
+    return xy
+
+
+def _read_dataset(group: Any, name: str) -> AnyArray:
+    """Read a data set, whose values must be in this file."""
+    item = group[name]
+    place = shown(item.name)
+    if item.external or item.is_virtual:
+        raise NmfsyncError(f"the values of {place} are in other files; store them in this file")
+    if item.nbytes > _COMPRESSION * max(item.id.get_storage_size(), 10**5):
+        raise NmfsyncError(
+            f"{place} claims {shown(item.shape)} values, but most of them were never written"
+        )
+    check_memory(item.nbytes)
+    return np.asarray(item[()])
 
 
 def _flat(name: str) -> str:
@@ -214,67 +256,72 @@ def _flat(name: str) -> str:
     return name.replace("/", "-")
 
 
-def _index_by_flat_name(path: Path, names: tuple[str, ...]) -> dict[str, int]:
+def _index_by_flat_name(names: tuple[str, ...]) -> dict[str, int]:
     """Map flat names to image numbers."""
     index_of: dict[str, int] = {}
     for image, name in enumerate(names):
         other = index_of.setdefault(_flat(name), image)
         if other != image:
             raise NmfsyncError(
-                f"{path}: hloc's files of matches cannot distinguish {names[other]} from {name}; "
-                "rename one of the images"
+                f"hloc's files of matches cannot distinguish {shown(names[other])} from "
+                f"{shown(name)}; rename one of the images"
             )
     return index_of
 
 
-def _image_pairs(path: Path, file: Any, index_of: dict[str, int]) -> dict[str, tuple[int, int]]:
+def _image_pairs(file: Any, index_of: dict[str, int]) -> dict[str, tuple[int, int]]:
     """Map the key of every pair in a file of matches to its two images, in the order of the key."""
-    return {key: _parse_key(path, key, index_of) for key in _groups_with(file, _MATCHES)}
+    return {key: _parse_key(key, index_of) for key in _groups_with(file, _MATCHES)}
 
 
-def _parse_key(path: Path, key: str, index_of: dict[str, int]) -> tuple[int, int]:
+def _parse_key(key: str, index_of: dict[str, int]) -> tuple[int, int]:
     # Names may contain the separators themselves, so every split is tried.
     splits = [(key[:at], key[at + 1 :]) for at, sign in enumerate(key) if sign in "/_"]
     pairs = {(index_of[a], index_of[b]) for a, b in splits if a in index_of and b in index_of}
-    if len(pairs) != 1:
-        fault = "could mean several pairs" if pairs else "is no pair"
-        raise NmfsyncError(f"{path}: {key!r} {fault} of images in the file of features")
+    if len(pairs) > 1:
+        raise NmfsyncError(f"'{shown(key)}' could mean several pairs of images")
+    if not pairs:
+        unknown = [b if a in index_of else a for a, b in splits if a in index_of or b in index_of]
+        hint = near_names(unknown[0], index_of) if unknown else ""
+        raise NmfsyncError(f"'{shown(key)}' is no pair of images in the file of features{hint}")
     return pairs.pop()
 
 
 def _read_block(
-    path: Path, group: Any, pair: tuple[int, int], names: tuple[str, ...], sizes: list[int]
+    group: Any, pair: tuple[int, int], names: tuple[str, ...], sizes: list[int]
 ) -> ImagePair:
     """Read the matches of one pair, with their scores as weights, or 1 without scores."""
     i, j = pair
-    stored, scores = _read_dataset(path, group, _MATCHES), np.ones(sizes[i])
+    both = f"{shown(names[i])} and {shown(names[j])}"
+    stored, scores = _read_list(group, _MATCHES), np.ones(sizes[i])
     if _SCORES in group:
-        scores = _read_dataset(path, group, _SCORES).astype(np.float64)
+        scores = _read_list(group, _SCORES).astype(np.float64)
     if stored.shape != (sizes[i],) or scores.shape != (sizes[i],):
         raise NmfsyncError(
-            f"{path}: the matches of {names[i]} and {names[j]} are for {len(stored)} features, "
-            f"but {names[i]} has {sizes[i]}"
+            f"the matches of {both} are for {len(stored)} features, "
+            f"but {shown(names[i])} has {sizes[i]}"
         )
     second = stored.astype(np.int64)
-    if stored.dtype.itemsize == 2:
-        if sizes[j] > 0xFFFF:
+    limit = 2 ** (8 * stored.dtype.itemsize)
+    if limit <= 2**16:
+        if sizes[j] >= limit:
             raise NmfsyncError(
-                f"{path}: the matches of {names[i]} and {names[j]} have 16 bits, too few for the "
-                f"{sizes[j]} features of {names[j]}; match again with 32 bits"
+                f"the matches of {both} have {8 * stored.dtype.itemsize} bits, too few for the "
+                f"{sizes[j]} features of {shown(names[j])}; match again with 32 bits"
             )
         # An int16 holds at most 32767: larger numbers were stored minus 65536.
-        second = np.where(second < -1, second + 0x10000, second)
+        second = np.where(second < -1, second + limit, second)
     first = np.flatnonzero(second != -1)
     block = ImagePair(i, j, np.column_stack([first, second[first]]), scores[first])
-    check_rows(path, block, names, sizes)
+    check_rows(block, names, sizes)
     return block
 
 
-def _read_dataset(path: Path, group: Any, name: str) -> AnyArray:
-    values = np.asarray(group[name])
+def _read_list(group: Any, name: str) -> AnyArray:
+    values = _read_dataset(group, name)
     kinds, wanted = ("iu", "whole numbers") if name == _MATCHES else ("f", "floating-point numbers")
     if values.ndim != 1 or values.dtype.kind not in kinds:
-        raise NmfsyncError(f"{path}: {group.name}/{name} must be a list of {wanted}")
+        raise NmfsyncError(f"{shown(group.name)}/{name} must be a list of {wanted}")
     return values
 
 
@@ -282,7 +329,9 @@ def _replace_matches(
     source: HlocSource, file: Any, blocks: dict[tuple[int, int], ImagePair], sizes: list[int]
 ) -> None:
     """Replace all matches of an open file; `blocks` are by pair of images i < j."""
-    pairs = _image_pairs(source.path, file, _index_by_flat_name(source.features, source.names))
+    pairs = _image_pairs(file, _index_by_flat_name(source.names))
+    old = [_read_block(file[key], pair, source.names, sizes) for key, pair in pairs.items()]
+    _check_unchanged("matches", _digest_of_blocks(old), source.digests[1])
     scored = any(_SCORES in file[key] for key in pairs)
     written = set()
     for key, (i, j) in pairs.items():
@@ -294,20 +343,18 @@ def _replace_matches(
         block = blocks.get(pair, ImagePair(*pair, np.empty((0, 2), np.int64), np.empty(0)))
         rows = block.rows if pair == (i, j) else block.rows[:, ::-1]
         block = block._replace(i=i, j=j, rows=rows)
-        _replace_block(source.path, file[key], block, source.names, sizes)
+        _replace_block(file[key], block, source.names, sizes)
     for pair, block in blocks.items():
         if pair not in written:
             group = file.create_group("/".join(_flat(source.names[image]) for image in pair))
             _create_datasets(group, block, sizes[block.i], block.weights if scored else None)
 
 
-def _replace_block(
-    path: Path, group: Any, block: ImagePair, names: tuple[str, ...], sizes: list[int]
-) -> None:
+def _replace_block(group: Any, block: ImagePair, names: tuple[str, ...], sizes: list[int]) -> None:
     """Replace the matches of one pair; matches that stay keep their scores."""
     scores = None
     if _SCORES in group:
-        old = _read_block(path, group, (block.i, block.j), names, sizes)
+        old = _read_block(group, (block.i, block.j), names, sizes)
         score_of = dict(zip(map(tuple, old.rows.tolist()), old.weights.tolist(), strict=True))
         new = zip(map(tuple, block.rows.tolist()), block.weights.tolist(), strict=True)
         scores = np.array([score_of.get(row, weight) for row, weight in new])

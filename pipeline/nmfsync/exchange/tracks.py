@@ -1,12 +1,12 @@
 """Tracks as a table: `tracks.csv`."""
 
-import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from nmfsync.runtime.files import atomic_write
+from nmfsync.runtime.tables import write_table
 from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.matches import MultiMatching, Source
 
@@ -18,7 +18,7 @@ def write_tracks(
     xy: Sequence[AnyArray],
     precision: FloatArray | None = None,
 ) -> None:
-    """Write tracks to a CSV file: one row for every feature of every track.
+    """Write tracks to a CSV file: one row for every feature of every track (see `write_table`).
 
     Parameters
     ----------
@@ -33,20 +33,24 @@ def write_tracks(
         The estimated precision of every universe feature, see
         `evaluation.precision_by_track`; a column without entries otherwise.
     """
-    with (
-        atomic_write(path) as temporary,
-        temporary.open("w", newline="", encoding="utf-8") as file,
-    ):
-        table = csv.writer(file)
-        table.writerow(["track", "image", "feature", "x", "y", "estimated_precision"])
-        for number, track in enumerate(result.tracks()):
-            (image, feature), estimate = track[0], ""
-            if precision is not None:
-                point = result.universe[result.offsets[image] + feature]
-                estimate = f"{precision[point]:.3f}"
-            for image, feature in track.tolist():
-                x, y = xy[image][feature]
-                table.writerow([number, names[image], feature, f"{x:.3f}", f"{y:.3f}", estimate])
+    header = ["track", "image", "feature", "x", "y", "estimated_precision"]
+    write_table(path, header, _rows(result, names, xy, precision))
+
+
+def _rows(
+    result: MultiMatching,
+    names: Sequence[str],
+    xy: Sequence[AnyArray],
+    precision: FloatArray | None,
+) -> Iterator[Sequence[Any]]:
+    for number, track in enumerate(result.tracks()):
+        (image, feature), estimate = track[0], ""
+        if precision is not None:
+            point = result.universe[result.offsets[image] + feature]
+            estimate = f"{precision[point]:.3f}"
+        for image, feature in track.tolist():
+            x, y = xy[image][feature]
+            yield [number, names[image], feature, f"{x:.3f}", f"{y:.3f}", estimate]
 
 
 def write_source_tracks(

@@ -10,10 +10,13 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, near_names, shown
 from nmfsync.matching.similarity import nearest_pairs
+from nmfsync.runtime.files import read_text
 from nmfsync.types.arrays import BoolArray, IntArray
 from nmfsync.types.features import Features
+
+_LONGEST_LINE = 10_000  # characters; the path of a file has no more than 4,096
 
 
 def all_pairs(k: int) -> IntArray:
@@ -92,8 +95,8 @@ def read_pairs(path: Path | str, names: Sequence[str]) -> IntArray:
     index_of = {name: i for i, name in enumerate(names)}
     pairs = {
         _parse_line(line, index_of, f"{path}, line {number}")
-        for number, line in enumerate(_read_lines(path), start=1)
-        if line and not line.startswith("#")
+        for number, text in enumerate(read_text(path).split("\n"), start=1)
+        if (line := text.strip()) and not line.startswith("#")
     }
     if not pairs:
         raise NmfsyncError(
@@ -176,21 +179,6 @@ def _count_parts(pairs: IntArray, has_features: BoolArray) -> int:
     return int(parts - np.count_nonzero(~has_features))
 
 
-def _read_lines(path: Path | str) -> list[str]:
-    """Read the lines of a text file, without blanks at their ends."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise NmfsyncError(f"{path}: not a text file in UTF-8") from None
-    except FileNotFoundError:
-        raise NmfsyncError(f"{path}: no such file") from None
-    except OSError as error:
-        raise NmfsyncError(f"{path}: cannot be read ({error.strerror})") from None
-    if "\0" in text:
-        raise NmfsyncError(f"{path}: not a text file")
-    return [line.strip() for line in text.split("\n")]
-
-
 def _parse_line(line: str, index_of: dict[str, int], place: str) -> tuple[int, int]:
     """Return the numbers of the two images in a line, the smaller one first.
 
@@ -198,16 +186,27 @@ def _parse_line(line: str, index_of: dict[str, int], place: str) -> tuple[int, i
     split that gives two names of images counts. `place` is file and line for
     the messages.
     """
+    if len(line) > _LONGEST_LINE:
+        raise NmfsyncError(f"{place}: must contain two image names, got '{shown(line)}'")
     splits = [(line[: gap.start()], line[gap.end() :]) for gap in re.finditer(r"\s+", line)]
     pairs = [(a, b) for a, b in splits if a in index_of and b in index_of]
     if len(pairs) > 1:
-        raise NmfsyncError(f"{place}: {line!r} can be read as two image names in several ways")
-    if not pairs and len(splits) == 1:
-        unknown = next(name for name in splits[0] if name not in index_of)
-        raise NmfsyncError(f"{place}: there is no image {unknown!r}")
+        raise NmfsyncError(
+            f"{place}: '{shown(line)}' can be read as two image names in several ways"
+        )
     if not pairs:
-        raise NmfsyncError(f"{place}: must contain two image names, got {line!r}")
+        raise NmfsyncError(f"{place}: {_missing_name(line, splits, index_of)}")
     i, j = sorted(index_of[name] for name in pairs[0])
     if i == j:
-        raise NmfsyncError(f"{place}: {pairs[0][0]} is paired with itself")
+        raise NmfsyncError(f"{place}: {shown(pairs[0][0])} is paired with itself")
     return i, j
+
+
+def _missing_name(line: str, splits: list[tuple[str, str]], index_of: dict[str, int]) -> str:
+    """Say which of two names is no image, and what may be meant."""
+    halves = [b if a in index_of else a for a, b in splits if a in index_of or b in index_of]
+    unknown = (halves or [line.split()[0]])[0]
+    hint = near_names(unknown, index_of)
+    if len(splits) != 1:
+        return f"must contain two image names, got '{shown(line)}'{hint}"
+    return f"there is no image '{shown(unknown)}'{hint}"

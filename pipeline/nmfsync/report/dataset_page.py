@@ -1,9 +1,9 @@
 """The page and the CSV table about several scenes."""
 
-import csv
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
@@ -11,8 +11,8 @@ from nmfsync.report.figures.curves import dataset_figure
 from nmfsync.report.figures.style import HEADLINE, style_of, to_png
 from nmfsync.report.page import Cell, Picture, environment, mark_best, percent, write_bytes
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
-from nmfsync.runtime.files import atomic_write
 from nmfsync.runtime.publish import publication
+from nmfsync.runtime.tables import write_table
 
 COLUMNS = (
     "scene", "images", "features", "universe_size", "truth", "method", "cycle_consistent",
@@ -184,14 +184,13 @@ def _link(folder: Path, scene: str) -> str:
 
 def _write_csv(path: Path, evaluations: Sequence[SceneEvaluation]) -> None:
     """Write one row for every scene and method; unknown values are empty."""
-    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for e in evaluations:
-            scene = [e.scene, e.images, e.features, e.universe_size, e.truth]
-            for name, m in e.methods.items():
-                shares = [m.fcm.get(HEADLINE), m.precision.get(HEADLINE), m.estimated_precision]
-                shares += [m.epipolar_fcm.get(HEADLINE), m.epipolar_precision.get(HEADLINE)]
-                consistent = str(m.cycle_consistent).lower()
-                costs = [m.cycle_error, m.seconds, m.peak_memory_mb]
-                writer.writerow([*scene, name, consistent, m.matchings, m.judged, *shares, *costs])
+    rows: list[list[Any]] = []
+    for e in evaluations:
+        scene = [e.scene, e.images, e.features, e.universe_size, e.truth]
+        for name, m in e.methods.items():
+            shares = [m.fcm.get(HEADLINE), m.precision.get(HEADLINE), m.estimated_precision]
+            shares += [m.epipolar_fcm.get(HEADLINE), m.epipolar_precision.get(HEADLINE)]
+            consistent = str(m.cycle_consistent).lower()
+            costs = [m.cycle_error, m.seconds, m.peak_memory_mb]
+            rows.append([*scene, name, consistent, m.matchings, m.judged, *shares, *costs])
+    write_table(path, COLUMNS, rows)

@@ -12,7 +12,7 @@ from nmfsync.runtime.publish import publication, recover
 from nmfsync.study.definitions import STUDIES
 from nmfsync.study.landmarks import landmark_digests
 from nmfsync.study.results import Results
-from nmfsync.study.runner import run_samples, write_table
+from nmfsync.study.runner import run_samples, write_rows
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,6 @@ def run_study(
     sweep_below(folder)
     results = run_samples(study, folder, samples, jobs or cpu_count(), progress)
     with publication(folder) as new:
-        write_table(new / "results.csv", results.rows)
+        write_rows(new / "results.csv", results.rows)
         write_study_report(new, study, results)
     return StudyRun(results, folder / "report.html")

@@ -17,12 +17,12 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_origin
 
 import pooch
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.files import atomic_write, sha256_of, staging
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, shown
+from nmfsync.runtime.files import atomic_write, read_text, reading, sha256_of, staging
 from nmfsync.scenes.download import describe, download, unpack
 from nmfsync.scenes.layouts import READERS, read_folder
 from nmfsync.scenes.listing import files_below, visible
@@ -41,6 +41,9 @@ RESERVED = ("images", "studies")
 RECORD = "SHA256SUMS"
 
 _T = TypeVar("_T")
+
+# What stands in a TOML file for the types of the fields below.
+_KINDS: dict[Any, Any] = {str: str, Sequence: (list, tuple), Mapping: dict}
 
 
 @dataclass(frozen=True)
@@ -204,10 +207,15 @@ def _unknown(target: str) -> NmfsyncError:
 
 
 def _read_dataset(path: Path) -> DataSet:
+    with reading(path, "is no description of a data set"):
+        return _parse_dataset(path)
+
+
+def _parse_dataset(path: Path) -> DataSet:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise NmfsyncError(f"{path}: not a TOML file ({error})") from None
+        table = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise NmfsyncError(f"not a TOML file ({shown(error, 200)})") from None
     scenes = []
     for entry in table.get("scenes", []):
         archives = [_build(Archive, archive, path) for archive in entry.get("archives", [])]
@@ -236,6 +244,9 @@ def _build(kind: Callable[..., _T], table: dict[str, Any], path: Path) -> _T:
         required = f.default is f.default_factory is dataclasses.MISSING
         if required and f.name not in table:
             raise NmfsyncError(f"{path}: the key {f.name!r} is missing")
+        wanted = _KINDS.get(get_origin(f.type) or f.type, object)
+        if f.name in table and not isinstance(table[f.name], wanted):
+            raise NmfsyncError(f"{path}: the key {f.name!r} must not be {shown(table[f.name])}")
     return kind(**table)
 
 
@@ -420,9 +431,9 @@ def _not_in_catalogue(name: str) -> list[tuple[DataSet, SceneEntry]]:
 def _known_hashes(scene: SceneEntry, folder: Path) -> Mapping[str, str]:
     """Return the hashes of the catalogue, or those recorded at the download."""
     record = folder / RECORD
-    if scene.files or not record.is_file():
+    if scene.files or not record.exists():
         return scene.files
-    lines = record.read_bytes().decode(errors="replace").splitlines()
+    lines = record.read_bytes().decode(errors="replace").splitlines() if record.is_file() else [""]
     found = [re.fullmatch("([0-9a-f]{64})  (.+)", line) for line in lines]
     if not all(found):
         return {RECORD: "damaged"}  # which no file has as its hash

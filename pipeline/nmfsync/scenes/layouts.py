@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, near_names, shown
+from nmfsync.runtime.files import read_text, reading
 from nmfsync.scenes.images import IMAGE_SUFFIXES, ImageFile, look_at
 from nmfsync.scenes.listing import files_in, find_images, listing, summary, what_is_left_out
 from nmfsync.scenes.scene import Scene
@@ -26,6 +27,13 @@ from nmfsync.types.truth import Homographies
 
 # Largest difference between R Rᵀ and the identity: some files round to three digits.
 ROTATION_TOLERANCE = 5e-3
+
+_LARGEST_SIDE = 10**6  # pixels
+
+# What `float` accepts, without digits of other scripts and without _ between digits.
+_NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.I
+)
 
 
 def read_folder(folder: Path) -> Scene:
@@ -159,15 +167,17 @@ def _read_homography(path: Path) -> FloatArray:
     """Read nine numbers, on any number of lines, and scale them to H[2, 2] = 1."""
     if not path.exists():
         raise NmfsyncError(f"{path}: no such file, but its image exists")
-    H = _numbers(_read_text(path), str(path))
-    if H.size != 9:
-        raise NmfsyncError(f"{path}: a homography must have 9 numbers, got {H.size}")
-    H = H.reshape(3, 3)
-    try:
-        Homographies(H[None], np.ones((1, 2), dtype=np.int64))
-    except NmfsyncError:
-        raise NmfsyncError(f"{path}: the homography must be finite and invertible") from None
-    return H / H[2, 2] if H[2, 2] else H
+    with reading(path, "is no homography"), np.errstate(all="ignore"):
+        H = _numbers(_read_text(path), str(path))
+        if H.size != 9:
+            raise NmfsyncError(f"a homography must have 9 numbers, got {H.size}")
+        H = H.reshape(3, 3)
+        H = H / H[2, 2] if H[2, 2] else H
+        try:
+            Homographies(H[None], np.ones((1, 2), dtype=np.int64))
+        except NmfsyncError:
+            raise NmfsyncError("the homography must be finite and invertible") from None
+        return H
 
 
 def read_epfl(name: str, folder: Path) -> Scene:
@@ -210,21 +220,24 @@ def read_epfl(name: str, folder: Path) -> Scene:
 
 
 def _read_epfl_camera(path: Path, image: ImageFile) -> Camera:
-    numbers = _numbers(_read_text(path), str(path))
-    if numbers.size != 26:
-        raise NmfsyncError(
-            f"{path}: a camera must have 26 numbers (K, distortion, R, centre, width and "
-            f"height), got {numbers.size}"
-        )
-    K, (k1, k2, k3), R, centre, size = np.split(numbers, [9, 12, 21, 24])
-    width, height = (int(number) for number in np.nan_to_num(size))
-    if width < 1 or height < 1:
-        raise NmfsyncError(
-            f"{path}: the image size at the end must be positive, got {width} × {height}"
-        )
-    R = R.reshape(3, 3).T
-    camera = Camera(K.reshape(3, 3), R, -R @ centre, (width, height), (k1, k2, 0.0, 0.0, k3))
-    _check_camera(camera, str(path))
+    with reading(path, "is no camera"), np.errstate(all="ignore"):
+        numbers = _numbers(_read_text(path), str(path))
+        if numbers.size != 26:
+            raise NmfsyncError(
+                "a camera must have 26 numbers (K, distortion, R, centre, width and height), "
+                f"got {numbers.size}"
+            )
+        K, (k1, k2, k3), R, centre, size = np.split(numbers, [9, 12, 21, 24])
+        if (size < 1).any():
+            raise NmfsyncError(
+                f"the image size at the end must be positive, got {size[0]:g} × {size[1]:g}"
+            )
+        if not (size <= _LARGEST_SIDE).all():
+            raise NmfsyncError(f"the image size {size[0]:g} × {size[1]:g} is impossible")
+        width, height = size.astype(int).tolist()
+        R = R.reshape(3, 3).T
+        camera = Camera(K.reshape(3, 3), R, -R @ centre, (width, height), (k1, k2, 0.0, 0.0, k3))
+        _check_camera(camera, str(path))
     actual = image.size
     if abs(actual[0] * height / (actual[1] * width) - 1) > 0.01:
         raise NmfsyncError(
@@ -268,7 +281,8 @@ def read_middlebury(name: str, folder: Path) -> Scene:
     count = f"{folder}: {len(images)} images but {len(rows)} cameras in {files[0].name}"
     for image in rows:
         if image not in images:
-            raise NmfsyncError(f"{count}; the image {image} is missing")
+            near = near_names(image, images)
+            raise NmfsyncError(f"{count}; the image {shown(image)} is missing{near}")
     for image in images:
         if image not in rows:
             raise NmfsyncError(f"{count}; {image} has no camera")
@@ -290,7 +304,7 @@ def _read_par_rows(path: Path) -> dict[str, tuple[FloatArray, str]]:
         for number, line in enumerate(_read_text(path).splitlines(), start=1)
         if (words := line.split())
     ]
-    if not lines or not (len(lines[0][0]) == 1 and lines[0][0][0].isdigit()):
+    if not lines or not re.fullmatch("[0-9]{1,9}", " ".join(lines[0][0])):
         raise NmfsyncError(f"{path}: the first line must be the number of images")
     rows: dict[str, tuple[FloatArray, str]] = {}
     for (image, *words), place in lines[1:]:
@@ -301,7 +315,7 @@ def _read_par_rows(path: Path) -> dict[str, tuple[FloatArray, str]]:
                 f"got {numbers.size} numbers"
             )
         if image in rows:
-            raise NmfsyncError(f"{place}: {image} is listed twice")
+            raise NmfsyncError(f"{place}: {shown(image)} is listed twice")
         rows[image] = numbers, place
     if len(rows) != int(lines[0][0][0]):
         raise NmfsyncError(
@@ -315,12 +329,12 @@ _BOUNDS = re.compile(r"bounding box[^()]*\(([^()]*)\)\s*\(([^()]*)\)")
 
 def _read_bounds(path: Path) -> FloatArray | None:
     """Read two opposite corners from the README, as (2, 3) minimum and maximum."""
-    match = _BOUNDS.search(_read_text(path)) if path.is_file() else None
+    match = _BOUNDS.search(_read_text(path)) if path.exists() else None
     if match is None:
         return None
     corners = [_numbers(text, f"{path}, bounding box") for text in match.groups()]
-    if any(corner.size != 3 for corner in corners):
-        raise NmfsyncError(f"{path}: each corner of the bounding box must have 3 numbers")
+    if any(corner.size != 3 or not np.isfinite(corner).all() for corner in corners):
+        raise NmfsyncError(f"{path}: each corner of the bounding box must have 3 finite numbers")
     return np.sort(np.array(corners), axis=0)
 
 
@@ -334,8 +348,9 @@ def _check_camera(camera: Camera, place: str) -> None:
         )
     if K[1, 0] or K[2].tolist() != [0, 0, 1]:
         raise NmfsyncError(f"{place}: K must be upper triangular with last row 0 0 1")
-    deviation = np.abs(R @ R.T - np.eye(3)).max()
-    if deviation > ROTATION_TOLERANCE:
+    with np.errstate(all="ignore"):
+        deviation = np.abs(R @ R.T - np.eye(3)).max()
+    if not deviation <= ROTATION_TOLERANCE:
         raise NmfsyncError(
             f"{place}: R is not a rotation (R Rᵀ differs from the identity by {deviation:.2g})"
         )
@@ -373,19 +388,19 @@ def _at_least_two(images: Collection[Path], folder: Path) -> tuple[Path, ...]:
 
 
 def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
-        raise NmfsyncError(f"{path}: cannot be read ({error.strerror})") from None
+    """Read a text file whose comments may be in another encoding than UTF-8."""
+    return read_text(path, errors="replace")
 
 
 def _numbers(text: str, place: str) -> FloatArray:
     """Parse numbers separated by blanks or commas; # starts a comment."""
     words = re.sub(r"#.*", "", text).replace(",", " ").split()
-    try:
-        return np.array([float(word) for word in words])
-    except ValueError as error:
-        raise NmfsyncError(f"{place}: contains something that is not a number ({error})") from None
+    for word in words:
+        if not _NUMBER.fullmatch(word):
+            raise NmfsyncError(
+                f"{place}: contains something that is not a number ('{shown(word)}')"
+            )
+    return np.array([float(word) for word in words])
 
 
 # The format of a data set, and the function that reads a scene from its name and folder.

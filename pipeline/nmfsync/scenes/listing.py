@@ -44,7 +44,7 @@ def files_below(folder: Path) -> list[Path]:
 def _natural(text: str) -> tuple[list[tuple[int, str]], str]:
     """Sort key: numbers by value; the text itself decides between 01 and 1."""
     parts = re.findall(r"[0-9]+|[^0-9]+", text.casefold())
-    return [(int(part), "") if part[0].isdigit() else (-1, part) for part in parts], text
+    return [(int(part), "") if part[0] in "0123456789" else (-1, part) for part in parts], text
 
 
 def find_images(folder: Path) -> tuple[list[ImageFile], dict[str, str]]:

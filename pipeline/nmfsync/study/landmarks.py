@@ -17,7 +17,7 @@ from scipy.io import loadmat
 from scipy.optimize import linear_sum_assignment
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.runtime.files import read_hashed, sha256_of
+from nmfsync.runtime.files import read_hashed, reading, sha256_of
 from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
@@ -27,6 +27,12 @@ RINGS, SECTORS = 5, 12
 
 # Files with the positions; that of House contains pairwise matches too.
 FILES = {"house": "house_sync_data.mat", "hotel": "groundT.mat"}
+
+# SciPy's reader can crash on a damaged file, so only the published ones get to it.
+_SHA256 = {
+    "house": "902a249cd9b89f4a17586083ffe2eb5c3084014ceeff5bc6e39536b60ff56f73",
+    "hotel": "1c2adb1b6ec379b284927adc9afcab8a1c62597e6669aba95a3afced7144eda0",
+}
 
 FRAMES = {"house": 111, "hotel": 101}  # length of each sequence
 
@@ -87,11 +93,12 @@ def load_landmarks(
     if name not in FILES:
         raise NmfsyncError(f"no landmark sequence {name!r}; there are {' and '.join(FILES)}")
     path = _find(name, data)
-    xy, W = _read(path, sha256, with_matches=name == "house")
-    try:
+    with reading(path, "not the published MATLAB file; get it again"):
+        content, found = read_hashed(path, sha256)
+        if found != _SHA256[name]:
+            raise NmfsyncError(f"not the published MATLAB file; get it again (SHA-256 {found})")
+        xy, W = _parse(content, with_matches=name == "house")
         matches = match_by_shape(xy) if W is None else PairwiseMatches(W, _sizes(xy))
-    except NmfsyncError as error:
-        raise NmfsyncError(f"{path}: {error}") from None
     return LandmarkSequence(name, xy, matches)
 
 
@@ -250,19 +257,13 @@ def _data_folder(data: Path | str | None) -> Path:
     return Path(folder)
 
 
-def _read(path: Path, sha256: str | None, with_matches: bool) -> tuple[FloatArray, AnyArray | None]:
+def _parse(data: bytes, with_matches: bool) -> tuple[FloatArray, AnyArray | None]:
     """Read positions (k, n, 2), and W (k·n, k·n) or None."""
-    data, _ = read_hashed(path, sha256)
-    try:
-        content = loadmat(BytesIO(data))
-        xy = np.stack(list(content["data"].ravel())).astype(np.float64)
-        if xy.ndim != 3 or xy.shape[2] != 2 or not np.isfinite(xy).all():
-            raise ValueError("positions")
-        return xy, content["Wnoise"] if with_matches else None
-    except Exception as error:  # SciPy raises many kinds of errors on a damaged file
-        raise NmfsyncError(
-            f"{path}: not the published MATLAB file; get it again ({type(error).__name__})"
-        ) from None
+    content = loadmat(BytesIO(data))
+    xy = np.stack(list(content["data"].ravel())).astype(np.float64)
+    if xy.ndim != 3 or xy.shape[2] != 2 or not np.isfinite(xy).all():
+        raise ValueError("positions")
+    return xy, content["Wnoise"] if with_matches else None
 
 
 def _sizes(xy: FloatArray) -> IntArray:

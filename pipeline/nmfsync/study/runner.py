@@ -1,6 +1,5 @@
 """Run a study: random samples in parallel, kept on disk, and summarised in one table."""
 
-import csv
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.runtime.cache import code_behind, code_of, key_of
 from nmfsync.runtime.files import atomic_write
 from nmfsync.runtime.publish import locked
+from nmfsync.runtime.tables import write_table
 from nmfsync.runtime.workers import ending_with_this_process
 from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
 from nmfsync.study.results import Points, Results, Row, Values
@@ -218,14 +218,10 @@ def _rows(study: Study, parameter: Parameter, value: float, values: Values) -> I
             )  # fmt: skip
 
 
-def write_table(path: Path, rows: Sequence[Row]) -> None:
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
     """Write the table of a study, `results.csv`: one row for every point, method and metric."""
-    with (
-        atomic_write(path) as temporary,
-        temporary.open("w", newline="", encoding="utf-8") as file,
-    ):
-        table = csv.writer(file)
-        table.writerow(Row.__annotations__)
-        for row in rows:
-            *names, mean, error, samples = vars(row).values()
-            table.writerow([*names, f"{mean:.8g}", f"{error:.8g}", samples])
+    cells = []
+    for row in rows:
+        *names, mean, error, samples = vars(row).values()
+        cells.append([*names, f"{mean:.8g}", f"{error:.8g}", samples])
+    write_table(path, list(Row.__annotations__), cells)

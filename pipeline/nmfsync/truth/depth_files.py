@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.files import read_text, reading
 from nmfsync.truth.depths import DepthMap, DepthMaps, check_map_size
 from nmfsync.types.arrays import AnyArray
 from nmfsync.types.camera import Camera
@@ -50,40 +51,35 @@ def depth_maps_beside(paths: Sequence[Path], cameras: Sequence[Camera]) -> Depth
             f"{paths[candidates.index(None)]}: has no depth map, though {len(files)} of the "
             f"{len(paths)} images have one; add the missing ones or remove the others"
         )
-    maps = [_read(file) for file in files]
-    for depth, camera, file in zip(maps, cameras, files, strict=False):
-        check_map_size(depth, camera, str(file))
+    maps = [_read(file, camera) for file, camera in zip(files, cameras, strict=False)]
     return DepthMaps(tuple(cameras), maps)
 
 
 def _depth_file(image: Path, images: Sequence[Path]) -> Path | None:
     """Find the depth map of an image; a file that is itself one of the images is none."""
     for suffix in _READERS:
-        if (file := image.with_name(image.name + ".depth" + suffix)).is_file():
+        if (file := image.with_name(image.name + ".depth" + suffix)).exists():
             return file
         file = image.with_suffix(suffix)
-        picture = file in images or (suffix == ".png" and not _scale_file(file).is_file())
-        if file.is_file() and not picture:
+        picture = file in images or (suffix == ".png" and not _scale_file(file).exists())
+        if file.exists() and not picture:
             return file
     return None
 
 
-def _read(file: Path) -> DepthMap:
+def _read(file: Path, camera: Camera) -> DepthMap:
     """Read a depth map of any format: (h, w), NaN where there is no surface."""
-    try:
-        depth = _READERS[file.suffix](file).astype(np.float32)
-    except NmfsyncError:
-        raise
-    except (OSError, ValueError, EOFError, cv2.error) as error:
-        reason = " ".join(str(error).split())
-        raise NmfsyncError(f"{file}: is no readable depth map ({reason})") from None
+    with reading(file, "is no readable depth map"):
+        values = _READERS[file.suffix](file)
+        check_map_size(values, camera, str(file))
+        with np.errstate(over="ignore"):
+            depth = values.astype(np.float32)
     return np.where(np.isfinite(depth) & (depth > 0), depth, np.float32(np.nan))
 
 
 def _read_npy(file: Path) -> AnyArray:
-    with file.open("rb") as stream:
-        values = np.lib.format.read_array(stream, allow_pickle=False)
-    return _check_array(values, file, np.floating)
+    # Mapped, not read: a header can claim any size.
+    return _check_array(np.lib.format.open_memmap(file, mode="r"), file, np.floating)
 
 
 def _read_pfm(file: Path) -> AnyArray:
@@ -106,8 +102,8 @@ def _read_png(file: Path) -> AnyArray:
     values = _check_array(_decode(file), file, np.uint16)
     scale_file = _scale_file(file)
     try:
-        scale = float(scale_file.read_text())
-    except (FileNotFoundError, ValueError):
+        scale = float(read_text(scale_file)) if scale_file.exists() else np.nan
+    except ValueError:
         scale = np.nan
     if not 0 < scale < np.inf:
         raise NmfsyncError(

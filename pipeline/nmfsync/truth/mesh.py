@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.runtime.files import read_hashed
+from nmfsync.runtime.files import read_hashed, reading
 from nmfsync.truth.depths import DepthMap, DepthMaps
 from nmfsync.types.arrays import FloatArray
 from nmfsync.types.camera import Camera
@@ -18,6 +18,8 @@ from nmfsync.types.camera import Camera
 # Share of an image that the mesh must cover in at least one image. With less it is in another
 # coordinate system than the cameras.
 _MIN_COVERAGE = 0.01
+
+_FARTHEST = 1e18  # Embree computes squares in single precision
 
 RAYS_AT_ONCE = 2**18  # a limit on memory
 
@@ -49,12 +51,12 @@ def mesh_beside(folder: Path) -> Path | None:
 
 def _has_faces(path: Path) -> bool:
     """Tell a mesh from a point cloud without reading the whole file."""
-    with path.open("rb") as file:
+    with reading(path, "is no readable mesh"), path.open("rb") as file:
         if path.suffix.lower() == ".obj":
             return any(line.startswith(b"f ") for line in file)
         header = file.read(20_000).partition(b"end_header")[0]
-    faces = re.search(rb"element face ([0-9]+)", header)
-    return bool(faces and int(faces[1]))
+        faces = re.search(rb"element face ([0-9]+)", header)
+        return bool(faces and faces[1].strip(b"0"))
 
 
 def render_mesh(mesh_path: Path, cameras: Sequence[Camera], sha256: str | None = None) -> DepthMaps:
@@ -103,22 +105,17 @@ def _load_mesh(path: Path, origin: FloatArray, sha256: str | None) -> tuple[Floa
         raise NmfsyncError(
             f'{path}: to render a mesh, install the extra: pip install "nmfsync[mesh]"'
         ) from None
-    if not path.is_file():
-        raise NmfsyncError(f"{path}: no such file")
-    try:
-        data, _ = read_hashed(path, sha256)
-        kind = path.suffix.lower().removeprefix(".")
-        mesh = trimesh.load_mesh(BytesIO(data), file_type=kind, process=False)
+    with reading(path, "is no readable mesh"):
+        # Without its path trimesh cannot read the other files that a mesh may name.
+        content = BytesIO(read_hashed(path, sha256)[0])
+        mesh = trimesh.load_mesh(content, file_type=path.suffix[1:].lower(), process=False)
         mesh.vertices = mesh.vertices - origin
         corners = np.asarray(mesh.triangles)
-    except NmfsyncError:
-        raise
-    except Exception as error:  # trimesh raises many kinds of errors on a damaged file
-        reason = " ".join(str(error).split())
-        raise NmfsyncError(f"{path}: is no readable mesh ({reason})") from None
-    if len(corners) == 0:
-        raise NmfsyncError(f"{path}: contains points but no triangles; a mesh is needed")
-    return corners, RayMeshIntersector(mesh)
+        if len(corners) == 0:
+            raise NmfsyncError("contains points but no triangles; a mesh is needed")
+        if not (np.abs(corners) < _FARTHEST).all():
+            raise NmfsyncError("contains corners that are not finite, or too far from the cameras")
+        return corners, RayMeshIntersector(mesh)
 
 
 def _render(camera: Camera, origin: FloatArray, corners: FloatArray, intersector: Any) -> DepthMap:

@@ -1,19 +1,20 @@
 """The two kinds of matches: pairwise ones, and cycle-consistent ones."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
-from zipfile import BadZipFile
+from typing import IO, Any, ClassVar, NamedTuple
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from nmfsync.errors import NmfsyncError
-from nmfsync.runtime.files import atomic_write
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.errors import NmfsyncError, shown
+from nmfsync.runtime.files import atomic_write, check_memory, reading
+from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,11 @@ class FileFormat(NamedTuple):
 
 # Of a probability that is estimated, which is no larger than 1 minus this either.
 LEAST_PROBABILITY = 1e-3
+
+# Products of two of their numbers must fit in 64 bits.
+_MOST_FEATURES = 2**31 - 1
+
+_BYTES_OF_A_FEATURE = 64  # at least, in W and in what every method needs beside it
 
 # By name. `nmfsync.exchange` enters the formats, because types import no stage.
 FILE_FORMATS: dict[str, FileFormat] = {}
@@ -242,9 +248,14 @@ class PairwiseMatches(_MatchesOfImages):
                [0., 1., 0.],
                [1., 0., 1.]])
         """
-        p, q = np.asarray(p, np.int64), np.asarray(q, np.int64)
-        values = np.ones(len(p)) if weights is None else np.asarray(weights, np.float64)
-        m = int(_check_sizes(sizes).sum())
+        p, q = _whole_numbers(p, "p"), _whole_numbers(q, "q")
+        values = np.ones(len(p)) if weights is None else _real_numbers(weights, "weights")
+        if not len(p) == len(q) == len(values):
+            raise NmfsyncError(
+                f"p, q and weights must have one length, not {len(p)}, {len(q)} and {len(values)}"
+            )
+        sizes = _check_sizes(sizes)
+        m = int(sizes.sum())
         if len(p) and not 0 <= min(p.min(), q.min()) <= max(p.max(), q.max()) < m:
             raise NmfsyncError(f"features must be numbers from 0 to {m - 1}")
         return cls(_symmetric_matrix(p, q, values, m), sizes)
@@ -297,15 +308,21 @@ class PairwiseMatches(_MatchesOfImages):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> "PairwiseMatches":
         """Inverse of `arrays`; raises NmfsyncError if they do not make a valid W."""
-        parts = tuple(arrays[name] for name in ("data", "indices", "indptr"))
+        for name in ("data", "indices", "indptr", "sizes"):
+            if name not in arrays:
+                raise NmfsyncError(
+                    f"array {name!r} is missing; write the file with PairwiseMatches.save"
+                )
+        data = _real_numbers(arrays["data"], "data")
+        indices, indptr = (_whole_numbers(arrays[name], name) for name in ("indices", "indptr"))
+        m = len(indptr) - 1
         try:
-            m = len(parts[2]) - 1
-            W = sparse.csr_array(parts, shape=(m, m))
+            W = sparse.csr_array((data, indices, indptr), shape=(m, m))
             W.check_format()
         except (TypeError, ValueError) as error:
             raise NmfsyncError(f"data, indices and indptr are not a CSR matrix ({error})") from None
         matches = cls(W, arrays["sizes"])
-        matches.scored = bool(arrays.get("scored", False))
+        matches.scored = bool(np.any(arrays.get("scored", False)))
         matches.ratios = _check_ratios(arrays["ratios"], matches) if "ratios" in arrays else None
         return matches
 
@@ -318,21 +335,8 @@ class PairwiseMatches(_MatchesOfImages):
         NmfsyncError
             If the file is missing, is not such a file, or its W is not valid.
         """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return cls.from_arrays({name: file[name] for name in file.files})
-        except FileNotFoundError:
-            raise NmfsyncError(f"{path}: no such file") from None
-        except NmfsyncError as error:
-            raise NmfsyncError(f"{path}: {error}") from None
-        except KeyError as error:
-            raise NmfsyncError(
-                f"{path}: array {error} is missing; write the file with PairwiseMatches.save"
-            ) from None
-        except (OSError, ValueError, EOFError, BadZipFile):
-            raise NmfsyncError(
-                f"{path}: not a matches file; write it with PairwiseMatches.save"
-            ) from None
+        with reading(path, "not a matches file; write it with PairwiseMatches.save"):
+            return cls.from_arrays(_read_arrays(Path(path)))
 
     @classmethod
     def from_colmap(cls, path: Path | str, verified: bool | None = None) -> "PairwiseMatches":
@@ -376,7 +380,7 @@ class MultiMatching(_MatchesOfImages):
     def __init__(self, universe: ArrayLike, sizes: Sequence[int] | ArrayLike) -> None:
         self.sizes = _check_sizes(sizes)
         m = self.sizes.sum()
-        labels = np.asarray(universe)
+        labels = _whole_numbers(universe, "universe")
         if labels.shape != (m,):
             raise NmfsyncError(f"universe has shape {labels.shape}, but the sizes add up to {m}")
         _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
@@ -483,20 +487,86 @@ def _symmetric_matrix(p: IntArray, q: IntArray, weights: FloatArray, m: int) -> 
     return sparse.csr_array((data, (row, column)), shape=(m, m))
 
 
+def _read_arrays(path: Path) -> dict[str, AnyArray]:
+    """Read the arrays of an `.npz` file whose sizes agree with what their headers claim."""
+    with ZipFile(path) as file:
+        check_memory(sum(member.file_size for member in file.infolist()))
+        for member in file.infolist():
+            with file.open(member) as stream:
+                _check_header(stream, member.filename, member.file_size)
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def _check_header(stream: IO[bytes], name: str, size: int) -> None:
+    """Raise NmfsyncError if a stored array claims to be larger than it is."""
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    else:
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize > size:
+        raise NmfsyncError(
+            f"{shown(name)} is no array of numbers; write the file with PairwiseMatches.save"
+        )
+
+
+def _real_numbers(values: Any, name: str) -> AnyArray:
+    """Return a list of real numbers as an array (n,)."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # lists of different lengths
+        array = np.empty(0, object)
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        raise NmfsyncError(f"{name} must be a list of numbers")
+    return array
+
+
+def _whole_numbers(values: Any, name: str) -> IntArray:
+    """Return a list of whole numbers as an array (n,)."""
+    array = _real_numbers(values, name)
+    fits = array.dtype.kind != "b" and np.all((array >= -(2**63)) & (array < 2**63))
+    if not fits or (array.dtype.kind == "f" and np.any(array != np.floor(array))):
+        raise NmfsyncError(f"{name} must be whole numbers")
+    return array.astype(np.int64)
+
+
 def _check_sizes(sizes: Any) -> IntArray:
-    array = np.asarray(sizes)
-    if array.ndim != 1 or len(array) == 0:
+    array = _whole_numbers(sizes, "sizes")
+    if len(array) == 0:
         raise NmfsyncError("sizes must be a list with the number of features of every image")
-    if not np.issubdtype(array.dtype, np.integer) and not np.all(array == np.floor(array)):
-        raise NmfsyncError("sizes must be whole numbers")
     if array.min() < 0:
         raise NmfsyncError(f"sizes must not be negative: image {array.argmin()} has {array.min()}")
-    return array.astype(np.int64)
+    if (m := sum(array.tolist())) > _MOST_FEATURES:
+        raise NmfsyncError(
+            f"sizes add up to {m:,} features; at most {_MOST_FEATURES:,} can be used"
+        )
+    check_memory(_BYTES_OF_A_FEATURE * m)
+    return array
+
+
+def _copy_matrix(W: Any) -> sparse.csr_array:
+    """Return a copy of W in CSR form; its numbers must be real, and all its indices inside it."""
+    try:
+        W = W.copy() if sparse.issparse(W) else np.asarray(W)
+        if W.ndim != 2 or W.dtype.kind not in "biuf":
+            raise TypeError(f"it has {W.ndim} dimensions and values of type {W.dtype}")
+        if hasattr(W, "check_format"):
+            W.check_format()
+        # The conversion of a COO matrix does not look at its indices.
+        for indices, length in zip(getattr(W, "coords", ()), W.shape, strict=False):
+            if len(indices) and not 0 <= indices.min() <= indices.max() < length:
+                raise ValueError("it has an index outside its shape")
+        return sparse.csr_array(W, dtype=np.float64)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise NmfsyncError(f"W must be a matrix of numbers ({shown(error, 200)})") from None
 
 
 def _check_matrix(W: Any, sizes: IntArray) -> sparse.csr_array:
     """W as the class promises it, or an error that names the first fault."""
-    W = sparse.csr_array(W, dtype=np.float64, copy=True)
+    W = _copy_matrix(W)
     m = int(sizes.sum())
     if W.shape[0] != W.shape[1]:
         raise NmfsyncError(f"W must be square, not {W.shape[0]} × {W.shape[1]}")
