@@ -26,6 +26,24 @@ def read(matches) -> MatchGraph:
     return build_graph(matches.W, matches.sizes)
 
 
+def compared(graph) -> np.ndarray:
+    """(k, k): which images have matches."""
+    return by_images(graph, graph.pairs.matches) > 0
+
+
+def by_images(graph, values) -> np.ndarray:
+    """(k, k) values from those of the pairs of images with matches; 0 for others."""
+    k = len(graph.offset) - 1
+    table = np.zeros((k, k))
+    table[graph.pairs.image, graph.pairs.other] = values
+    return table
+
+
+def of_pairs(graph, table) -> np.ndarray:
+    """Take the values of the pairs of images with matches from a table (k, k)."""
+    return table[graph.pairs.image, graph.pairs.other].astype(np.float32)
+
+
 def dense(matches) -> np.ndarray:
     """(m, m) weights without the diagonal."""
     A = matches.W.toarray()

@@ -67,7 +67,7 @@ def evaluation_of(scene, features, results, warnings=()):
         list(warnings),
         ratio_curve(errors["input"], ratios, sizes) if scene.truth else {},
         tracks,
-        evaluate_image_pairs(results[tracks], sure[tracks], errors[tracks]),
+        *evaluate_image_pairs(results[tracks], sure[tracks], errors[tracks]),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from nmfsync.evaluation.errors import MatchErrors
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, first_from, next_common
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
@@ -18,6 +18,10 @@ SUREST = 0.98
 RIGHT = 0.01  # largest error of a right match, as a share of the larger dimension of the image
 
 CLASSES = 10
+
+# Of features in one track: every match is estimated over all features of its track. More take
+# minutes.
+MOST_TRIPLES = 2e9
 
 BLOCK = 2**10  # features a thread takes at a time
 
@@ -53,6 +57,9 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
     over the features r that the result matches with both; w is 0 where the input
     has no match. Where this is 0, it is the largest P(p–r) P(r–q).
 
+    A track of n features has n² / 2 matches. Where all of them are too many (see
+    `is_listed`), only those that the input had are estimated.
+
     Parameters
     ----------
     result : PairwiseMatches or MultiMatching
@@ -69,6 +76,8 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
     This is an estimate, and too large where wrong matches confirm each other, as
     where repeated structures are matched in the same wrong way in many images.
     """
+    if isinstance(result, MultiMatching) and not is_listed(result):
+        result = result.kept_of(known)
     R = result.between_images()
     inside = sparse.csr_array(known.between_images().multiply(R.astype(bool)))
     inside.eliminate_zeros()
@@ -81,6 +90,12 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
     p = np.repeat(np.arange(R.shape[0]), np.diff(R.indptr))
     once = p < R.indices
     return Confidence(p[once], R.indices[once].astype(np.int64), value[once])
+
+
+def is_listed(result: MultiMatching) -> bool:
+    """Whether the tracks of a result are short enough to estimate every match of it."""
+    lengths = np.bincount(result.universe).astype(np.float64)
+    return float((lengths**3).sum()) <= MOST_TRIPLES
 
 
 def precision_by_image_pair(
@@ -102,11 +117,12 @@ def precision_by_image_pair(
         The number of matches.
     precision : (n,) float64 array
     """
-    images = np.column_stack([image_of[confidence.p], image_of[confidence.q]])
-    pairs, place = np.unique(images.reshape(-1, 2), axis=0, return_inverse=True)
-    count = np.bincount(place.ravel(), minlength=len(pairs))
-    total = np.bincount(place.ravel(), confidence.probability, len(pairs))
-    return pairs, count, total / np.maximum(count, 1)
+    k = int(image_of.max(initial=0)) + 1
+    numbers = image_of[confidence.p] * k + image_of[confidence.q]
+    numbers, place = np.unique(numbers, return_inverse=True)
+    count = np.bincount(place, minlength=len(numbers))
+    total = np.bincount(place, confidence.probability, len(numbers))
+    return np.column_stack(divmod(numbers, k)), count, total / np.maximum(count, 1)
 
 
 def precision_by_track(confidence: Confidence, result: MultiMatching) -> FloatArray:
@@ -188,20 +204,16 @@ def _combine(start, stop, first, other, known_first, known_other, known, value):
         for entry in range(first[p], first[p + 1]):
             q = other[entry]
             wrong = 1.0
-            e, f = known_first[p], known_first[q]
-            while e < known_first[p + 1] and known_other[e] < q:
-                e += 1
+            e = first_from(known_other, known_first[p], known_first[p + 1], q)
             if e < known_first[p + 1] and known_other[e] == q:
                 wrong = 1.0 - known[e]
-            e = known_first[p]
-            while e < known_first[p + 1] and f < known_first[q + 1]:
-                if known_other[e] == known_other[f]:
-                    wrong *= 1.0 - known[e] * known[f]
-                    e, f = e + 1, f + 1
-                elif known_other[e] < known_other[f]:
-                    e += 1
-                else:
-                    f += 1
+            e, f = known_first[p], known_first[q]
+            while True:
+                e, f = next_common(known_other, e, known_first[p + 1], f, known_first[q + 1])
+                if e == known_first[p + 1] or f == known_first[q + 1]:
+                    break
+                wrong *= 1.0 - known[e] * known[f]
+                e, f = e + 1, f + 1
             value[entry] = 1.0 - wrong
 
 
@@ -214,11 +226,9 @@ def _extend(start, stop, first, other, before, value):
                 continue
             q = other[entry]
             e, f = first[p], first[q]
-            while e < first[p + 1] and f < first[q + 1]:
-                if other[e] == other[f]:
-                    value[entry] = max(value[entry], before[e] * before[f])
-                    e, f = e + 1, f + 1
-                elif other[e] < other[f]:
-                    e += 1
-                else:
-                    f += 1
+            while True:
+                e, f = next_common(other, e, first[p + 1], f, first[q + 1])
+                if e == first[p + 1] or f == first[q + 1]:
+                    break
+                value[entry] = max(value[entry], before[e] * before[f])
+                e, f = e + 1, f + 1

@@ -1,17 +1,18 @@
 """The cycle-error: how much direct matches disagree with those through a third image."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import sparse
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.evaluation.scores import ones_of
 from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.progress import phase, showing
-from nmfsync.runtime.threads import thread_count
+from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import IntArray
+
+BLOCK = 2**6  # images that a thread takes at a time
 
 
 def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
@@ -42,56 +43,81 @@ def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     sizes = np.asarray(sizes)
     k = len(sizes)
     image_of = np.repeat(np.arange(k), sizes)
-    partner = _partners(W, image_of, k)
+    rows = _rows_of(W, image_of)
+    columns = rows.T.tocsr()
+    arrays = (rows.indptr, rows.indices, columns.indptr, columns.indices)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    totals = []
-    with (
-        showing(progress),
-        phase(k, "Cycle error", "image") as progress_bar,
-        ThreadPoolExecutor(thread_count()) as pool,
-    ):
-        for total in pool.map(lambda ell: _disagreement(partner, offsets, ell), range(k)):
-            totals.append(total)
-            progress_bar.update()
-    return float(sum(totals) / k**3)
+    totals = np.zeros(k)
+    with showing(progress), phase(k, "Cycle error", "image") as progress_bar:
+        map_blocks(
+            lambda images: _disagree(images.start, images.stop, *arrays, image_of, offsets, totals),
+            k,
+            BLOCK,
+            lambda images: progress_bar.update(images.stop - images.start),
+        )
+    return float(sum(totals.tolist()) / k**3)
 
 
-def _partners(W: Any, image_of: IntArray, k: int) -> NDArray[np.int32]:
-    """Return the match of every feature in every image: (m, k), -1 where there is none."""
-    entries = ones_of(W).tocoo()
-    place = (entries.row, image_of[entries.col])
-    partner = np.full((len(image_of), k), -1, dtype=np.int32)
-    partner[place] = entries.col
-    twice = np.flatnonzero(partner[place] != entries.col)
+def _rows_of(W: Any, image_of: IntArray) -> sparse.csr_array:
+    """Return W (m, m) with sorted indices; at most one match of a feature in an image."""
+    rows = ones_of(W)
+    rows.sort_indices()
+    feature = np.repeat(np.arange(len(image_of)), np.diff(rows.indptr))
+    image = image_of[rows.indices]
+    twice = np.flatnonzero((np.diff(feature) == 0) & (np.diff(image) == 0))
     if len(twice):
-        p, image = place[0][twice[0]], place[1][twice[0]]
+        p, image = feature[twice[0]], image[twice[0]]
         raise NmfsyncError(
             f"feature {p} has two matches in image {image}; at most one is allowed in every image"
         )
-    return partner
+    return rows
 
 
 @compiled
-def _disagreement(partner: NDArray[np.int32], offsets: IntArray, ell: int) -> float:
-    """Sum the norms over all i and j for one image ℓ.
+def _disagree(start, stop, first, other, column_first, column_other, image_of, offsets, totals):
+    """Sum the norms over all images i and j, for the images ℓ from `start` to `stop` - 1.
 
     The entries are 0 or 1, so a norm is the square root of the number of
-    entries that differ.
+    entries that differ. With `middle` the match of p in ℓ, these are, for every p of i,
+    the matches of `middle` (through ℓ) and of p (direct) that are not the same.
     """
-    k = len(offsets) - 1
-    in_ell = partner[:, ell] >= 0
-    total = 0.0
-    for i in range(k):
-        differ = np.zeros(k, np.int64)
-        for p in range(offsets[i], offsets[i + 1]):
-            if in_ell[p]:
-                middle = partner[p, ell]
-                for j in range(k):
-                    through, direct = partner[middle, j], partner[p, j]
-                    # A direct match counts only if its other end has a match in ℓ as well.
-                    if direct >= 0 and not in_ell[direct]:
-                        direct = -1
-                    if through != direct:
-                        differ[j] += (through >= 0) + (direct >= 0)
-        total += np.sqrt(differ).sum()
-    return total
+    middle_of = np.full(len(image_of), -1)
+    differ = np.zeros(len(offsets) - 1, np.int64)  # by image j
+    touched = np.empty(len(offsets) - 1, np.int64)
+    for ell in range(start, stop):
+        in_ell = column_other[column_first[offsets[ell]] : column_first[offsets[ell + 1]]].copy()
+        for middle in range(offsets[ell], offsets[ell + 1]):
+            for entry in range(column_first[middle], column_first[middle + 1]):
+                middle_of[column_other[entry]] = middle
+        in_ell.sort()
+        n = 0
+        for at in range(len(in_ell)):
+            p = in_ell[at]
+            e, f = first[middle_of[p]], first[p]
+            e_stop, f_stop = first[middle_of[p] + 1], first[p + 1]
+            while e < e_stop or f < f_stop:
+                # A direct match counts only if its other end has a match in ℓ as well.
+                if f < f_stop and middle_of[other[f]] < 0:
+                    f += 1
+                    continue
+                if e < e_stop and f < f_stop and other[e] == other[f]:
+                    e, f = e + 1, f + 1
+                    continue
+                if f == f_stop or (e < e_stop and other[e] < other[f]):
+                    j, e = image_of[other[e]], e + 1
+                else:
+                    j, f = image_of[other[f]], f + 1
+                if differ[j] == 0:
+                    touched[n] = j
+                    n += 1
+                differ[j] += 1
+            if at + 1 == len(in_ell) or image_of[in_ell[at + 1]] != image_of[p]:  # the end of i
+                total = 0.0
+                touched[:n].sort()
+                for j in touched[:n]:
+                    total += np.sqrt(differ[j])
+                    differ[j] = 0
+                totals[ell] += total
+                n = 0
+        for p in in_ell:
+            middle_of[p] = -1

@@ -17,8 +17,10 @@ from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
-from nmfsync.types.matches import Matches
+from nmfsync.types.matches import Matches, MultiMatching
 from nmfsync.types.truth import Truth
+
+MOST_PAIRS = 100_000  # of images, in `evaluation.json`
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class MethodEvaluation:
         without matches.
     reliability : dict of str to list
         How the probabilities of the matches compare with the truth, see
-        `confidence.reliability`. Empty without truth.
+        `confidence.reliability`. Empty without truth, or where only the input's matches
+        are estimated.
     epipolar_fcm, epipolar_precision : dict of str to float
         As `fcm` and `precision`, but by the distance to the epipolar lines of
         the scene's cameras. This needs no depth, but does not detect a match
@@ -119,7 +122,10 @@ class SceneEvaluation:
         The method whose tracks `tracks.csv` holds, the first one with a consistent
         result; "input" without any.
     image_pairs : list of ImagePairEvaluation
-        The matches of this method, by pair of images: those that have matches.
+        The matches of this method, by pair of images: those that have matches. Of
+        more than 100,000 pairs, the most doubtful ones.
+    image_pairs_left_out : int
+        How many pairs these are not.
     depth_quality : dict
         How good the depths of a plane sweep over the images are: what they were
         compared with (`against`), at how many features (`features`), and the
@@ -141,6 +147,7 @@ class SceneEvaluation:
     ratio_curve: dict[str, list[float | None]] = field(default_factory=dict)
     tracks: str = "input"
     image_pairs: list[ImagePairEvaluation] = field(default_factory=list)
+    image_pairs_left_out: int = 0
     depth_quality: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -186,7 +193,11 @@ def evaluate(
     """
     if errors is None:
         errors = match_errors(matches, features, truth, progress)
-    disagreement = cycle_error(matches.W, matches.sizes, progress)
+    # Of very long tracks, not every match is estimated.
+    complete = confidence is not None and 2 * len(confidence.p) == len(errors.p)
+    disagreement = 0.0
+    if not isinstance(matches, MultiMatching):
+        disagreement = cycle_error(matches.W, matches.sizes, progress)
     by_truth: Curves = by_threshold(errors, matches.sizes) if truth else ({}, {})
     by_lines: Curves = ({}, {})
     if cameras:
@@ -202,7 +213,7 @@ def evaluate(
         seconds=seconds,
         peak_memory_mb=peak_memory_mb,
         estimated_precision=confidence.precision if confidence else None,
-        reliability=reliability(confidence, errors) if confidence and truth else {},
+        reliability=reliability(confidence, errors) if confidence and truth and complete else {},
         epipolar_fcm=by_lines[0],
         epipolar_precision=by_lines[1],
     )
@@ -210,7 +221,7 @@ def evaluate(
 
 def evaluate_image_pairs(
     matches: Matches, confidence: Confidence, errors: MatchErrors
-) -> list[ImagePairEvaluation]:
+) -> tuple[list[ImagePairEvaluation], int]:
     """Estimate and measure the precision of every pair of images.
 
     Parameters
@@ -224,22 +235,23 @@ def evaluate_image_pairs(
     Returns
     -------
     list of ImagePairEvaluation
-        Of the pairs of images with matches, in their order.
+        Of the pairs of images with matches, in their order. Of more than 100,000,
+        those with the smallest estimates.
+    left_out : int
+        The number of the others.
     """
     k, image_of = len(matches.sizes), matches.image_of
+    pairs, counts, estimates = precision_by_image_pair(confidence, image_of)
+    kept = np.sort(np.argsort(estimates, kind="stable")[:MOST_PAIRS])
     judged = np.isfinite(errors.error)
     i, j = np.sort([image_of[errors.p[judged]], image_of[errors.q[judged]]], axis=0)
-    total = np.bincount(i * k + j, minlength=k * k)
-    right = np.bincount(i * k + j, errors.error[judged] <= RIGHT, k * k)
-    pairs, counts, estimates = precision_by_image_pair(confidence, image_of)
+    measured, place = np.unique(i * k + j, return_inverse=True)
+    total = np.bincount(place, minlength=len(measured))
+    right = np.bincount(place, errors.error[judged] <= RIGHT, len(measured))
+    precision = dict(zip(measured.tolist(), (right / total).tolist(), strict=True))
     return [
-        ImagePairEvaluation(
-            (a, b),
-            count,
-            estimate,
-            right[a * k + b] / total[a * k + b] if total[a * k + b] else None,
-        )
+        ImagePairEvaluation((a, b), count, estimate, precision.get(a * k + b))
         for (a, b), count, estimate in zip(
-            pairs.tolist(), counts.tolist(), estimates.tolist(), strict=True
+            pairs[kept].tolist(), counts[kept].tolist(), estimates[kept].tolist(), strict=True
         )
-    ]
+    ], len(pairs) - len(kept)

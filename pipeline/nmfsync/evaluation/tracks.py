@@ -6,6 +6,7 @@ is inconsistent: at least one of its matches is wrong.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +14,8 @@ from scipy.sparse.csgraph import connected_components
 
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
+
+PRODUCTS = 2**24  # entries of a product of sparse matrices at a time
 
 
 @dataclass(frozen=True)
@@ -108,23 +111,54 @@ def compare(before: PairwiseMatches, after: Matches) -> Change:
     Change
     """
     k, image_of = len(before.sizes), before.image_of
-    old = sparse.triu(before.W.astype(bool), k=1, format="csr")
-    new = sparse.triu(after.W.astype(bool), k=1, format="csr")
-    kept = int(old.multiply(new).nnz)
-    old_pairs, new_pairs = (
-        image_of[W.row] * k + image_of[W.col] for W in (old.tocoo(), new.tocoo())
-    )
+    old_pairs = np.unique(_image_pairs(before))
+    if isinstance(after, MultiMatching):  # without its W: a track of n features has n² matches
+        kept = (int(after.keeps(before).sum()) - len(image_of)) // 2
+        elsewhere = after.match_count - _count_between(after, old_pairs)
+    else:
+        kept = (before.W.astype(bool).multiply(after.W.astype(bool)).nnz - len(image_of)) // 2
+        elsewhere = int(np.isin(_image_pairs(after), old_pairs, invert=True).sum())
     return Change(
         images=k,
         features=len(image_of),
-        pairs=len(np.unique(old_pairs)),
+        pairs=len(old_pairs),
         kept=kept,
-        removed=old.nnz - kept,
-        added=new.nnz - kept,
-        elsewhere=int(np.isin(new_pairs, old_pairs, invert=True).sum()),
+        removed=before.match_count - kept,
+        added=after.match_count - kept,
+        elsewhere=elsewhere,
         tracks=(track_counts(before), track_counts(after)),
         inconsistent=(_count_inconsistent(before), _count_inconsistent(after)),
     )
+
+
+def _image_pairs(matches: PairwiseMatches) -> IntArray:
+    """(n,) ints: i · k + j of the images i < j of every match."""
+    above = sparse.triu(matches.W, k=1, format="coo")
+    image_of = matches.image_of
+    return np.asarray(image_of[above.row] * len(matches.sizes) + image_of[above.col])
+
+
+def _count_between(result: MultiMatching, pairs: IntArray) -> int:
+    """Count the matches of a result between pairs of images, which are given as i · k + j."""
+    k, tracks = len(result.sizes), result.U[:, np.bincount(result.universe) > 1]
+    # seen[i, t] = 1 if image i sees track t
+    member = sparse.csr_array(
+        (np.ones(len(result.universe)), (result.image_of, np.arange(len(result.universe)))),
+        shape=(k, len(result.universe)),
+    )
+    seen = (member @ tracks).tocsr()
+    # Two images share the tracks that both see: found among those of the image with fewer.
+    number = np.diff(seen.indptr)
+    i, j = divmod(pairs, k)
+    more, fewer = np.where(number[i] < number[j], [j, i], [i, j])
+    compared = sparse.csr_array((np.ones(len(pairs)), (more, fewer)), shape=(k, k))
+    block = np.cumsum(compared @ number) // PRODUCTS
+    cuts = [0, *np.flatnonzero(np.diff(block)) + 1, k]
+    shared = (
+        (compared[start:stop] @ seen).multiply(seen[start:stop]).sum()
+        for start, stop in pairwise(cuts)
+    )
+    return int(sum(shared))
 
 
 def _count_inconsistent(matches: Matches) -> int:

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, shown
 from nmfsync.types.arrays import AnyArray, IntArray
-from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches
+from nmfsync.types.matches import ImagePair, Matches, MultiMatching, PairwiseMatches
 
 ADDED = ("none", "matched", "all")
 
@@ -118,16 +118,18 @@ def choose(matches: Matches, added: str) -> Matches:
         Without `input_matches`, which says what they were made from, they stay as they are.
     added : str
         "none" keeps those that the input had, "matched" also others between images that
-        had matches, "all" everything.
+        had matches, "all" everything. The last two need W of the result.
 
     Raises
     ------
     NmfsyncError
-        If `added` is none of these.
+        If `added` is none of these, or W of the result does not fit into memory.
     """
     check_added(added)
     if added == "all" or matches.input_matches is None:
         return matches
+    if added == "none" and isinstance(matches, MultiMatching):
+        return matches.kept_of(matches.input_matches).with_origin_of(matches)
     W = matches.W.tocoo()
     p, q = W.coords
     k, image_of = len(matches.sizes), matches.image_of

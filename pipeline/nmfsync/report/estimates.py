@@ -78,16 +78,24 @@ def doubtful_pairs(pairs: Sequence[ImagePairEvaluation], most: int) -> list[Imag
     return sorted(doubtful, key=lambda pair: pair.estimated_precision)[:most]
 
 
-def doubtful_sentence(pairs: Sequence[ImagePairEvaluation]) -> str:
-    """Say how many pairs of images are doubtful; "" if none has enough matches."""
+def doubtful_sentence(pairs: Sequence[ImagePairEvaluation], left_out: int = 0) -> str:
+    """Say how many pairs of images are doubtful; "" if none has enough matches.
+
+    Parameters
+    ----------
+    pairs : sequence of ImagePairEvaluation
+    left_out : int
+        Number of other pairs, which are less doubtful.
+    """
     enough = len(_with_enough(pairs))
     doubtful = len(doubtful_pairs(pairs, enough))
     if not enough:
         return ""
+    more = f" {count(left_out)} pairs that are less doubtful are left out." if left_out else ""
     return (
         f"Doubtful pairs of images, with at least {ENOUGH_MATCHES} matches and an estimated "
         f"precision below {whole_percent(DOUBTFUL)}: {count(doubtful) if doubtful else 'none'} of "
-        f"{count(enough)}."
+        f"{count(enough)}.{more}"
     )
 
 

@@ -137,7 +137,7 @@ def write_scene_report(
         estimate=scene_sentence(evaluation),
         headings=list(_columns(evaluation)),
         rows=_method_rows(evaluation),
-        doubtful=doubtful_sentence(evaluation.image_pairs),
+        doubtful=doubtful_sentence(evaluation.image_pairs, evaluation.image_pairs_left_out),
         doubtful_rows=doubtful_rows(evaluation.image_pairs, scene.names, MOST_ROWS),
         verdicts=[verdict(m, evaluation.methods, counts) for m in methods if m != "input"],
         tracks_kept=_tracks_kept(counts),

@@ -178,9 +178,12 @@ def _estimate(result: Matches, known: PairwiseMatches) -> tuple[Confidence, str]
 
 def _has_cycles(matches: PairwiseMatches) -> bool:
     """Say whether any three images match each other: without, cycles tell nothing."""
-    pairs = [(pair.i, pair.j) for pair in matches.by_image_pair()]
-    i, j = np.reshape(pairs, (-1, 2)).T
-    k = len(matches.sizes)
+    above = sparse.triu(matches.W, k=1, format="coo")
+    k, image_of = len(matches.sizes), matches.image_of
+    i, j = divmod(np.unique(image_of[above.row] * k + image_of[above.col]), k)
+    # From images with few others to those with many, so that one that is matched with all is cheap.
+    rank = np.argsort(np.argsort(np.bincount(np.concatenate([i, j]), minlength=k), kind="stable"))
+    i, j = np.sort([rank[i], rank[j]], axis=0)
     linked = sparse.csr_array((np.ones(len(i)), (i, j)), shape=(k, k))
     return bool((linked @ linked).multiply(linked).nnz)  # i–j–l and i–l, with i < j < l
 
@@ -197,11 +200,16 @@ def _remarks(
     remarks = []
     if sentence := result_sentence(confidence, origin):
         remarks.append(sentence)
+        if len(confidence.p) < result.match_count:
+            remarks.append(
+                f"All {result.match_count:,} matches of the result are too many to estimate: "
+                "those that the input had were."
+            )
     elif change.pairs and not origin:
         remarks.append(
             "No three images match each other, so how many matches are right is not estimated."
         )
-    if left := (result.W.nnz - written.W.nnz) // 2:
+    if left := result.match_count - written.match_count:
         remarks.append(
             f"{left:,} more matches, which link features through others, are not in the file."
         )

@@ -122,9 +122,8 @@ def run_scene(
     for method in settings.methods:
         step(method)
         try:
-            results[method] = _synchronise(
-                matches, method, arguments, options[method], used[method], stages
-            )
+            result = _synchronise(matches, method, arguments, options[method], used[method], stages)
+            results[method], _ = result, result.W  # every match is judged, so W has to fit
         except TooLargeError as error:
             too_large.append(f"{method} left out: {error}")
     if len(results) == 1:
@@ -138,6 +137,9 @@ def run_scene(
         method: estimate_confidence(result, matches) for method, result in results.items()
     }
     tracks = next((m for m, r in results.items() if isinstance(r, MultiMatching)), "input")
+    image_pairs, left_out = evaluate_image_pairs(
+        results[tracks], confidences[tracks], errors[tracks]
+    )
     evaluation = SceneEvaluation(
         scene=scene.name,
         images=len(scene.paths),
@@ -164,7 +166,8 @@ def run_scene(
         left_out=dict(scene.left_out),
         tracks=tracks,
         ratio_curve=_ratio_curve(matches, errors["input"], scene),
-        image_pairs=evaluate_image_pairs(results[tracks], confidences[tracks], errors[tracks]),
+        image_pairs=image_pairs,
+        image_pairs_left_out=left_out,
         depth_quality=depth_quality,
     )
     _write(folder, scene, features, results, errors, confidences, evaluation)

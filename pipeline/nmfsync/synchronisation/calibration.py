@@ -5,7 +5,7 @@ from scipy import sparse
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, first_from
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import LEAST_PROBABILITY, PairwiseMatches
@@ -118,11 +118,17 @@ def _count(start, stop, first, other, image_of, k, closed, possible):
             match_in[image_of[other[entry]]] = other[entry]
         for entry in range(first[p], first[p + 1]):
             q = other[entry]
+            # Of two features, the matches of the one with fewer are read: others can be very many.
+            fewer = first[q + 1] - first[q] - (first[p + 1] - first[p])
+            if fewer > 0 or (fewer == 0 and q < p):
+                continue
             for f in range(first[q], first[q + 1]):
                 there = match_in[image_of[other[f]]]
                 if there >= 0 and there != q and other[f] != p:
                     possible[entry] += 1
                     closed[entry] += there == other[f]
+            back = first_from(other, first[q], first[q + 1], p)
+            closed[back], possible[back] = closed[entry], possible[entry]
         for entry in range(first[p], first[p + 1]):
             match_in[image_of[other[entry]]] = -1
 

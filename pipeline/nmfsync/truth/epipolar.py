@@ -321,7 +321,8 @@ def _richest_pairs(
     once = image[p] < image[q]  # W contains every match in both directions
     p, q = p[once], q[once]
     pair = image[p] * k + image[q]
-    richest = np.argsort(-np.bincount(pair, minlength=k * k), kind="stable")[:_PAIRS]
+    pairs, count = np.unique(pair, return_counts=True)
+    richest = pairs[np.argsort(-count, kind="stable")[:_PAIRS]]
     xy = np.concatenate([f.xy for f in features])
     return [(*divmod(int(r), k), xy[p[pair == r]], xy[q[pair == r]]) for r in richest]
 

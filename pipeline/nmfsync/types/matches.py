@@ -9,12 +9,13 @@ from typing import IO, Any, ClassVar, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
+import psutil
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from nmfsync.errors import NmfsyncError, shown
+from nmfsync.errors import NmfsyncError, TooLargeError, shown
 from nmfsync.runtime.files import atomic_write, check_memory, reading
-from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,8 @@ class FileFormat(NamedTuple):
     read: Callable[..., "PairwiseMatches"]
     write: Callable[..., None]
 
+
+ENTRY = 40  # bytes for an entry of W while it is made and sorted, and another array is made from it
 
 # Of a probability that is estimated, which is no larger than 1 minus this either.
 LEAST_PROBABILITY = 1e-3
@@ -104,6 +107,11 @@ class _MatchesOfImages:
     def image_of(self) -> IntArray:
         """(m,) ints: the image of every feature."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @property
+    def match_count(self) -> int:
+        """Number of matches between images, each counted once."""
+        return int(self.W.nnz - self.W.shape[0]) // 2
 
     def between_images(self) -> sparse.csr_array:
         """Return a copy of W without its diagonal, indices sorted."""
@@ -307,7 +315,13 @@ class PairwiseMatches(_MatchesOfImages):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> "PairwiseMatches":
-        """Inverse of `arrays`; raises NmfsyncError if they do not make a valid W."""
+        """Inverse of `arrays`; raises NmfsyncError if they do not make a valid W.
+
+        The arrays of a `MultiMatching` give all of its matches.
+        """
+        if "universe" in arrays and "data" not in arrays:
+            matching = MultiMatching(arrays["universe"], arrays.get("sizes", ()))
+            return cls(matching.W, matching.sizes)
         for name in ("data", "indices", "indptr", "sizes"):
             if name not in arrays:
                 raise NmfsyncError(
@@ -330,10 +344,13 @@ class PairwiseMatches(_MatchesOfImages):
     def load(cls, path: Path | str) -> "PairwiseMatches":
         """Read the W and the sizes that `save` wrote.
 
+        Of a `MultiMatching`, `save` writes `universe` and `sizes` only; W is made from these.
+
         Raises
         ------
         NmfsyncError
-            If the file is missing, is not such a file, or its W is not valid.
+            If the file is missing, is not such a file, or its W is not valid or does not fit
+            into memory.
         """
         with reading(path, "not a matches file; write it with PairwiseMatches.save"):
             return cls.from_arrays(_read_arrays(Path(path)))
@@ -414,17 +431,59 @@ class MultiMatching(_MatchesOfImages):
         parts = (np.ones(m), self.universe, np.arange(m + 1))
         return sparse.csr_array(parts, shape=(m, self.universe_size))
 
+    @property
+    def match_count(self) -> int:
+        """Number of matches between images, each counted once; this does not make W."""
+        lengths = np.bincount(self.universe)
+        return int((lengths * (lengths - 1)).sum() // 2)
+
     @cached_property
     def W(self) -> sparse.csr_array:
-        """Sparse 0/1 array (m, m), W = UUᵀ: every match, and the unit diagonal."""
+        """Sparse 0/1 array (m, m), W = UUᵀ: every match, and the unit diagonal.
+
+        A track of n features has n² entries, so long tracks may not fit into memory.
+
+        Raises
+        ------
+        TooLargeError
+            If W does not fit into memory.
+        """
+        needed = ENTRY * (2 * self.match_count + len(self.universe))
+        available = psutil.virtual_memory().available
+        if needed > 0.9 * available:
+            raise TooLargeError(
+                f"W of {self.match_count:,} matches needs about {needed / 1e9:,.0f} GB, but "
+                f"{available / 1e9:,.0f} GB are free: long tracks have very many matches; use "
+                "`universe` or `tracks()`, or only the matches of the input (added: none)"
+            )
         U = self.U
         W = (U @ U.T).tocsr()
         W.sort_indices()
         return W
 
     def arrays(self) -> dict[str, Any]:
-        """Universe and sizes, and W as `PairwiseMatches.arrays` gives it."""
-        return {"universe": self.universe, **PairwiseMatches(self.W, self.sizes).arrays()}
+        """Universe and sizes, which W follows from."""
+        return {"universe": self.universe, "sizes": self.sizes}
+
+    def keeps(self, matches: "PairwiseMatches") -> BoolArray:
+        """Say which entries of the W of other matches of the same features this contains.
+
+        Returns
+        -------
+        (n,) bool array
+            In the order of `matches.W.data`, the diagonal included.
+        """
+        p = np.repeat(np.arange(len(self.universe)), np.diff(matches.W.indptr))
+        return np.asarray(self.universe[p] == self.universe[matches.W.indices])
+
+    def kept_of(self, matches: "PairwiseMatches") -> "PairwiseMatches":
+        """Return those of other matches of the same features that this contains; their weight is 1.
+
+        W of this is not needed.
+        """
+        W = matches.W.copy()
+        W.data = self.keeps(matches).astype(np.float64)
+        return PairwiseMatches(W, self.sizes)
 
     def tracks(self) -> list[IntArray]:
         """Universe features seen in at least two images.

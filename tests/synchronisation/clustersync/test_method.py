@@ -237,9 +237,10 @@ def test_reliability_of_image_pairs_is_learnt(monkeypatch):
         return float(np.mean(errors))
 
     learnt = mean_error(lambda rewards, prices: (rewards, prices))
-    same = np.ones((10, 10), dtype=np.float32)
     assert learnt < 0.95 * mean_error(lambda rewards, prices: (np.ones_like(rewards), prices))
-    assert learnt < 0.95 * mean_error(lambda r, prices: (r, prices._replace(image_pair=same)))
+    assert learnt < 0.95 * mean_error(
+        lambda r, prices: (r, prices._replace(image_pair=np.ones_like(prices.image_pair)))
+    )
 
 
 def test_universe_size_and_seed_make_no_difference():

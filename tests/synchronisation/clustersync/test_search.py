@@ -6,9 +6,10 @@ from hypothesis import assume, given, settings
 
 import strategies
 from builders import matches_of, noisy
-from clusterings import SEEDS, cliques, dense, partition, random_labels, read
+from clusterings import SEEDS, by_images, cliques, dense, of_pairs, partition, random_labels, read
 from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, count_matches, keep_uncontradicted
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, keep_uncontradicted
+from nmfsync.synchronisation.clustersync.nearby import DENSE
 from nmfsync.synchronisation.clustersync.prices import Prices
 from nmfsync.synchronisation.clustersync.reassign import reassign_images
 from nmfsync.synchronisation.clustersync.search import score, search
@@ -25,15 +26,21 @@ def random_prices(rng, matches) -> Prices:
     Clusters may cost less than nothing.
     """
     k = len(matches.sizes)
-    seen = count_matches(read(matches)) > 0
-    factor = np.triu(rng.uniform(0, 2, (k, k)) * (rng.random((k, k)) < 0.8), 1) * seen
+    factor = np.triu(rng.uniform(0, 2, (k, k)) * (rng.random((k, k)) < 0.8), 1)
     track = np.append(0, rng.uniform(-2, 2, k))
-    return Prices(rng.uniform(0, 0.6, 3), (factor + factor.T).astype(np.float32), track)
+    return Prices(rng.uniform(0, 0.6, 3), of_pairs(read(matches), factor + factor.T), track)
 
 
 def opening(price: float, k: int) -> np.ndarray:
     """Let a cluster have one price, whatever its size."""
     return np.append(0.0, np.full(k, price))
+
+
+def all_images_matched(matches) -> MatchGraph:
+    """Read matches of images with one feature, as if others matched all images with each other."""
+    k = len(matches.sizes)
+    everywhere = read(matches_of(cliques(range(k)), [1] * k))
+    return read(matches)._replace(pairs=everywhere.pairs)
 
 
 def signed(matches, rng) -> MatchGraph:
@@ -51,6 +58,7 @@ def plain_gains(matches, prices, graph=None) -> np.ndarray:
     `graph` are the matches with other weights.
     """
     A, image = dense(matches), matches.image_of
+    factor = by_images(read(matches), prices.image_pair)
     gains = np.zeros_like(A)
     weight = A
     if graph is not None:
@@ -62,7 +70,7 @@ def plain_gains(matches, prices, graph=None) -> np.ndarray:
                 gains[p, q] = weight[p, q]
             elif image[p] != image[q]:
                 others = int(A[p, image == image[q]].any()) + int(A[q, image == image[p]].any())
-                gains[p, q] = -prices.missing[others] * prices.image_pair[image[p], image[q]]
+                gains[p, q] = -prices.missing[others] * factor[image[p], image[q]]
     return gains
 
 
@@ -100,8 +108,8 @@ def test_feature_joins_if_that_costs_less_than_a_cluster_of_its_own(price, toget
     """With one match and two missing ones of .6 each."""
     matches = matches_of([*cliques([0, 1, 2]), (2, 3)], [1, 1, 1, 1])
     label = np.array([0, 0, 0, 1])
-    prices = Prices(np.full(3, 0.6), np.ones((4, 4), dtype=np.float32), opening(price, 4))
-    reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
+    prices = Prices(np.full(3, 0.6), np.ones(12, np.float32), opening(price, 4))
+    reassign_images(all_images_matched(matches), prices, label, np.ones(4, dtype=np.bool_))
     assert (label[3] == label[0]) == together
     assert (label[:3] == label[0]).all()
 
@@ -112,8 +120,8 @@ def test_feature_joins_by_the_price_of_the_size(price, together):
     matches = matches_of([*cliques([0, 1, 2]), (2, 3)], [1, 1, 1, 1])
     label = np.array([0, 0, 0, 1])
     track = np.array([0.0, 0.0, 0.0, 0.0, -price])
-    prices = Prices(np.full(3, 0.6), np.ones((4, 4), dtype=np.float32), track)
-    reassign_images(read(matches), prices, label, np.ones(4, dtype=np.bool_))
+    prices = Prices(np.full(3, 0.6), np.ones(12, np.float32), track)
+    reassign_images(all_images_matched(matches), prices, label, np.ones(4, dtype=np.bool_))
     assert (label[3] == label[0]) == together
 
 
@@ -123,9 +131,40 @@ def test_clusters_merge_by_the_price_of_the_size(price, together):
     matches = matches_of([*cliques([0, 1, 2]), (3, 4), (2, 3)], [1, 1, 1, 1, 1])
     label = np.array([0, 0, 0, 1, 1])
     track = np.array([0.0, 0.0, 0.0, 0.0, 0.0, -price])
-    prices = Prices(np.full(3, 0.24), np.ones((5, 5), dtype=np.float32), track)
-    exchange_between_clusters(read(matches), prices, label, np.ones(5, dtype=np.bool_))
+    prices = Prices(np.full(3, 0.24), np.ones(20, np.float32), track)
+    exchange_between_clusters(
+        all_images_matched(matches), prices, label, np.ones(5, dtype=np.bool_)
+    )
     assert partition(label) == ([0] * 5 if together else [0, 0, 0, 3, 3])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_moves_of_long_tracks_raise_the_score(seed):
+    """Of more features than those whose pairs are all listed, and than are beside an image."""
+    rng = np.random.default_rng(seed)
+    k, d = 2 * DENSE, 2
+    image, step = np.repeat(np.arange(k), 3), np.tile([1, 2, 5], k)
+    image, step = image[image + step < k], step[image + step < k]
+    point, other = rng.integers(d, size=(2, len(image)))
+    other = np.where(rng.random(len(image)) < 0.9, point, other)
+    edges = zip(d * image + point, d * (image + step) + other, strict=True)
+    matches = matches_of(list(edges), [d] * k)
+    graph, prices = signed(matches, rng), random_prices(rng, matches)
+    label = np.tile([0, 1], k)
+    label[k:] += d * (k // 2)  # the tracks are cut in two
+    label = np.where(rng.random(d * k) < 0.1, np.arange(d * k), label)  # some features are alone
+    label[: 2 * d] = label[k : k + 2 * d] = np.tile([0, 1], 2)
+    label[k : k + 2 * d] += d * (k // 2)
+    changed = np.ones(len(label), dtype=np.bool_)
+    before = score(graph, prices, label)
+    for move in (exchange_between_clusters, reassign_images, exchange_between_clusters):
+        old = label.copy()
+        move(graph, prices, label, changed)
+        assert is_valid(label, matches)
+        after = score(graph, prices, label)
+        assert after >= before - 1e-7
+        assert (label == old).all() or after > before
+        before = after
 
 
 @settings(max_examples=100)
@@ -175,8 +214,9 @@ def test_nothing_near_the_result_of_the_search_is_better(seed):
     rng = np.random.default_rng(seed)
     matches = noisy(*rng.integers(3, 10, 2), *rng.uniform([0.4, 0.2], [1.0, 0.9]), seed)
     k = len(matches.sizes)
-    prices = Prices(np.full(3, 0.1), np.ones((k, k), dtype=np.float32), opening(1.0, k))
-    label = search(read(matches), prices, np.arange(len(matches.image_of)))
+    graph = read(matches)
+    prices = Prices(np.full(3, 0.1), of_pairs(graph, np.ones((k, k))), opening(1.0, k))
+    label = search(graph, prices, np.arange(len(matches.image_of)))
     assert is_valid(label, matches)
     assert max(gains_of_neighbours(matches, prices, label)) <= 1e-7
 
@@ -184,10 +224,9 @@ def test_nothing_near_the_result_of_the_search_is_better(seed):
 def test_features_that_no_match_holds_together_part():
     """0 and 1 cost nothing together, as their images were never matched, and gain nothing."""
     matches = matches_of([(2, 3), (2, 4), (3, 4)], [1, 1, 1, 1, 1])
-    factor = count_matches(read(matches)).astype(np.float32)
-    label = search(
-        read(matches), Prices(np.ones(3), factor, opening(1.0, 5)), np.array([0, 0, 1, 1, 1])
-    )
+    graph = read(matches)
+    prices = Prices(np.ones(3), of_pairs(graph, np.ones((5, 5))), opening(1.0, 5))
+    label = search(graph, prices, np.array([0, 0, 1, 1, 1]))
     assert partition(label) == [0, 1, 2, 2, 2]
 
 

@@ -44,24 +44,26 @@ def matrix_figure(
     matplotlib.figure.Figure
     """
     place = _track_order(after) if after is not None else np.arange(int(before.sizes.sum()))
-    old = _between_images(before)
+    p, q = before.between_images().nonzero()
+    old = _count(p, q, place)
     if after is None:
         panels = [("Input", [(old, INK)])]
     else:
-        new = _between_images(after)
-        kept = old.multiply(new).tocsr()
+        stays = after.universe[p] == after.universe[q]
+        kept = _count(p[stays], q[stays], place)
+        new = _count_within_tracks(after, place)
         panels = [
-            ("Input: grey is kept, orange is removed", [(kept, INK), (_without(old, kept), WRONG)]),
+            ("Input: grey is kept, orange is removed", [(kept, INK), (old - kept, WRONG)]),
             (
                 f"{style_of(name).name}: grey is kept, blue is added",
-                [(kept, INK), (_without(new, kept), ADDED)],
+                [(kept, INK), (new - kept, ADDED)],
             ),
         ]
     figure = Figure(figsize=(5.6 * len(panels) + 0.3, 5.9), dpi=150)
     grid = figure.subplots(1, len(panels), squeeze=False).ravel()
     for axes, (title, layers) in zip(grid, panels, strict=True):
-        _draw_matrix(axes, layers, place, before, labels)
-        total = sum(layer.nnz for layer, _ in layers) // 2
+        _draw_matrix(axes, layers, before, labels)
+        total = sum(int(counts.sum()) for counts, _ in layers) // 2
         name_axes(axes, f"{title} ({total:,} matches)")
     figure.subplots_adjust(left=0.05, right=0.99, top=0.93, bottom=0.03, wspace=0.1)
     return figure
@@ -78,30 +80,42 @@ def _track_order(matching: MultiMatching) -> IntArray:
     return place
 
 
-def _between_images(matches: Matches) -> sparse.csr_array:
-    """Return W (m, m) with ones for all matches, and an empty diagonal."""
-    W = matches.between_images()
-    W.data = np.ones_like(W.data)
-    return W
+def _count(p: IntArray, q: IntArray, place: IntArray) -> IntArray:
+    """Return the number of matches (p, q) in every cell: (cells, cells)."""
+    cells = _cells(place)
+    row, column = _cell_of(p, place), _cell_of(q, place)
+    return np.bincount(row * cells + column, minlength=cells**2).reshape(cells, cells)
 
 
-def _without(matches: sparse.csr_array, part: sparse.csr_array) -> sparse.csr_array:
-    rest = (matches - part).tocsr()
-    rest.eliminate_zeros()
-    return rest
+def _count_within_tracks(matching: MultiMatching, place: IntArray) -> IntArray:
+    """Return the number of all matches in every cell, without W."""
+    cells, m = _cells(place), len(place)
+    cell = _cell_of(np.arange(m), place)
+    shape = (cells, matching.universe_size)
+    members = sparse.csr_array((np.ones(m, np.int64), (cell, matching.universe)), shape=shape)
+    counts = np.asarray((members @ members.T).toarray())
+    counts[np.diag_indices(cells)] -= np.bincount(cell, minlength=cells)  # no feature with itself
+    return counts
+
+
+def _cells(place: IntArray) -> int:
+    return min(max(len(place), 1), MATRIX_CELLS)
+
+
+def _cell_of(features: IntArray, place: IntArray) -> IntArray:
+    return np.asarray(place[features] * _cells(place) // max(len(place), 1))
 
 
 def _draw_matrix(
     axes: Axes,
-    layers: Sequence[tuple[sparse.csr_array, str]],
-    place: IntArray,
+    layers: Sequence[tuple[IntArray, str]],
     matches: Matches,
     labels: Sequence[str],
 ) -> None:
     """Draw the matches of every layer in its colour, with the borders of the images."""
-    m = len(place)
+    m = int(matches.sizes.sum())
     axes.imshow(
-        _blend(layers, place),
+        _blend(layers),
         extent=(0, m, m, 0) if m else (0, 1, 1, 0),
         interpolation="nearest",
     )
@@ -120,15 +134,9 @@ def _draw_matrix(
     axes.spines[:].set_color(FAINT)
 
 
-def _blend(layers: Sequence[tuple[sparse.csr_array, str]], place: IntArray) -> NDArray[np.float64]:
+def _blend(layers: Sequence[tuple[IntArray, str]]) -> NDArray[np.float64]:
     """Return the image (cells, cells, 3) of the matches, counted in cells and mixed by colour."""
-    m = max(len(place), 1)
-    cells = min(m, MATRIX_CELLS)
-    counts = np.zeros((len(layers), cells, cells))
-    for count, (layer, _) in zip(counts, layers, strict=True):
-        entries = layer.tocoo()
-        row, column = (place[features] * cells // m for features in (entries.row, entries.col))
-        count += np.bincount(row * cells + column, minlength=cells**2).reshape(cells, cells)
+    counts = np.array([count for count, _ in layers], dtype=np.float64)
     total = counts.sum(axis=0)
     # A cell with one match is clearly visible; a full cell is only somewhat darker.
     full = max(float(np.percentile(total[total > 0], 99)) if total.any() else 1.0, 1.0)

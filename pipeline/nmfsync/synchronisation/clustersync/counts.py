@@ -7,12 +7,8 @@ import numpy as np
 
 from nmfsync.runtime.compiled import compiled
 from nmfsync.synchronisation.clustersync.graph import MatchGraph
-from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
-
-# How a feature stands to one in another image. Two that are not matched have 0 or 1 each, which
-# add up to the kind of the missing pair.
-SEES = 1  # has another match in its image
-MATCHED = 2
+from nmfsync.synchronisation.clustersync.nearby import find_nearby, make_places
+from nmfsync.types.arrays import FloatArray, IntArray
 
 
 def count_confirmations(graph: MatchGraph, label: IntArray) -> FloatArray:
@@ -38,26 +34,24 @@ def count_confirmations(graph: MatchGraph, label: IntArray) -> FloatArray:
 
 
 def count_pairs_within(
-    graph: MatchGraph, label: IntArray, compared: BoolArray
+    graph: MatchGraph, label: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Count the pairs of features inside clusters.
+    """Count the pairs of features inside clusters, in images that have matches.
 
     Parameters
     ----------
     graph : MatchGraph
     label : (m,) int64 array
-    compared : (k, k) bool array
-        Pairs of images with any match.
 
     Returns
     -------
-    pairs, matched : (k, k) float64 arrays
-        The number of pairs, and of those that are matched, by their images.
+    pairs, matched : (c,) float64 arrays
+        The number of pairs, and of those that are matched, by pair of images.
     missing : (3,) float64 array
-        The number of pairs that are not, in images that are compared, by how
-        many of the two features have another match in the image of the other.
+        The number of pairs that are not, by how many of the two features have
+        another match in the image of the other.
     """
-    pairs, matched, missing = _count_pairs_within(graph, compared, *_members_by_cluster(label))
+    pairs, matched, missing = _count_pairs_within(graph, *_members_by_cluster(label))
     return pairs, matched, missing
 
 
@@ -95,35 +89,23 @@ def _count_confirmations(graph, label, size, order, begins):
 
 
 @compiled
-def _count_pairs_within(graph, compared, order, begins):
-    image = graph.image
-    m, k = len(image), len(graph.offset) - 1
-    pairs, matched, missing = np.zeros((k, k)), np.zeros((k, k)), np.zeros(3)
-    matched_with, sees = np.full(m, -1), np.full(k, -1)  # p, for the matches and images of p
+def _count_pairs_within(graph, order, begins):
+    c = len(graph.pairs.other)
+    pairs, matched, missing = np.zeros(c), np.zeros(c), np.zeros(3)
+    places = make_places(len(graph.image), len(graph.offset) - 1)
     for cluster in range(len(begins) - 1):
         members = order[begins[cluster] : begins[cluster + 1]]
         n = len(members)
         if n == 1:
             continue
-        relation = np.zeros((n, n), dtype=np.int8)
+        nearby = find_nearby(graph, members, n, places)
         for s in range(n):
-            p = members[s]
-            for entry in range(graph.first[p], graph.first[p + 1]):
-                q = graph.other[entry]
-                matched_with[q], sees[image[q]] = p, p
-            for t in range(n):
-                q = members[t]
-                if matched_with[q] == p:
-                    relation[s, t] = MATCHED
-                elif sees[image[q]] == p:
-                    relation[s, t] = SEES
-        for s in range(n):
-            for t in range(n):
-                if s != t:
-                    i, j = image[members[s]], image[members[t]]
-                    pairs[i, j] += 1
-                    if relation[s, t] == MATCHED:
-                        matched[i, j] += 1
-                    elif s < t and compared[i, j]:
-                        missing[relation[s, t] + relation[t, s]] += 1
+            for entry in range(nearby.first[s], nearby.stop[s]):
+                if nearby.pair[entry] < 0:
+                    continue
+                pairs[nearby.pair[entry]] += 1
+                if not np.isnan(nearby.weight[entry]):
+                    matched[nearby.pair[entry]] += 1
+                elif s < nearby.member[entry]:
+                    missing[nearby.others[entry]] += 1
     return pairs, matched, missing

@@ -15,34 +15,12 @@ import numpy as np
 
 from nmfsync.runtime.compiled import compiled
 from nmfsync.synchronisation.clustersync.members import EPSILON
+from nmfsync.synchronisation.clustersync.nearby import Nearby, find_nearby
 from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 
 PASSES = 20  # at most: the first raises nothing nearly always, and the third hardly ever
 
-
-class Places(NamedTuple):
-    """Where features are in a list of members; made once for all pairs of clusters.
-
-    Attributes
-    ----------
-    of_feature : (m,) int64 array
-        The position of every feature, -1 for one that is not in the list.
-    of_image : (k,) int64 array
-        The position of the first cluster's feature of every image, -1 for none.
-    sees : (k,) int64 array
-        p for the images that p has a match in, of the last feature p that marked
-        them: true whatever the list, so that it is never cleared.
-    """
-
-    of_feature: IntArray
-    of_image: IntArray
-    sees: IntArray
-
-
-@compiled
-def make_places(m, k):
-    """Return the `Places` of an empty list, for m features and k images."""
-    return Places(np.full(m, -1), np.full(k, -1), np.full(k, -1))
+BLOCK = 6  # 2⁶ members, whose best turn is known until one of them changes
 
 
 class _Division(NamedTuple):
@@ -50,10 +28,10 @@ class _Division(NamedTuple):
 
     Attributes
     ----------
-    gain : (n, n) float64 array
-        What s and t gain by being together; 0 for s itself and its partner.
-    sees : (n, n) bool array
-        s has a match in the image of t.
+    nearby : Nearby
+        The pairs of members that gain or lose anything by being together.
+    gain : (e,) float64 array
+        What they gain; at first the weight of their match, NaN for none.
     partner : (n,) int64 array
         The member of the same image, which is always on the other side; -1 for none.
     side : (n,) int64 array
@@ -65,15 +43,24 @@ class _Division(NamedTuple):
         s has had its turn.
     order : (n,) int64 array
         The members by their turns.
+    size : (2,) int64 array
+        The number of members on each side.
+    best : (blocks,) int64 array
+        Of every block of members, the one whose turn gains most, -1 for none.
+    stale : (blocks,) bool array
+        Whether that may have changed.
     """
 
+    nearby: Nearby
     gain: FloatArray
-    sees: BoolArray
     partner: IntArray
     side: IntArray
     flip: FloatArray
     locked: BoolArray
     order: IntArray
+    size: IntArray
+    best: IntArray
+    stale: BoolArray
 
 
 @compiled
@@ -103,9 +90,9 @@ def divide_anew(graph, prices, members, split, places):
         The side of every member, 0 or 1.
     """
     n = len(members)
-    division = _make_division(n)
+    division = _make_division(find_nearby(graph, members, split, places))
     common = _find_partners(graph, members, split, division, places)
-    _compute_gains(graph, prices, members, division, places)
+    _compute_gains(prices, division)
     total, across = _take_sides(split, division)
     tolerance = EPSILON * max(1.0, total)  # of the rounding errors
     # A merge gains Σ gain[s, t] over the pairs across the sides, and the difference in price.
@@ -124,22 +111,27 @@ def divide_anew(graph, prices, members, split, places):
 
 
 @compiled
-def _make_division(n):
+def _make_division(nearby):
+    n = len(nearby.stop)
+    blocks = (n >> BLOCK) + 1
     return _Division(
-        np.full((n, n), np.nan),
-        np.empty((n, n), dtype=np.bool_),
+        nearby,
+        nearby.weight,
         np.full(n, -1),
         np.empty(n, dtype=np.int64),
         np.zeros(n),
         np.empty(n, dtype=np.bool_),
         np.empty(n, dtype=np.int64),
+        np.zeros(2, dtype=np.int64),
+        np.empty(blocks, dtype=np.int64),
+        np.empty(blocks, dtype=np.bool_),
     )
 
 
 @compiled
 def _find_partners(graph, members, split, division, places):
     """Find the members of both clusters in the same image; return the number of these images."""
-    partner, of_image = division.partner, places.of_image
+    partner, of_image = division.partner, places.of_image[:, 0]
     common = 0
     for s in range(split):
         of_image[graph.image[members[s]]] = s
@@ -154,36 +146,20 @@ def _find_partners(graph, members, split, division, places):
 
 
 @compiled
-def _compute_gains(graph, prices, members, division, places):
+def _compute_gains(prices, division):
     """Compute what every two members gain by being together.
 
     gain = reward if they are matched, else − missing[others] · image_pair,
 
     where `others` of the two have another match in the image of the other.
     """
-    n = len(members)
-    gain, sees = division.gain, division.sees
-    for s in range(n):
-        places.of_feature[members[s]] = s
-    for s in range(n):
-        p = members[s]
-        for entry in range(graph.first[p], graph.first[p + 1]):
-            q = graph.other[entry]
-            places.sees[graph.image[q]] = p
-            if places.of_feature[q] >= 0:
-                gain[s, places.of_feature[q]] = graph.weight[entry]
-        for t in range(n):
-            sees[s, t] = places.sees[graph.image[members[t]]] == p
-    for s in range(n):
-        places.of_feature[members[s]] = -1
-        for t in range(n):
-            if np.isnan(gain[s, t]):
-                i, j = graph.image[members[s]], graph.image[members[t]]
-                others = sees[s, t] + sees[t, s]
-                gain[s, t] = -prices.missing[others] * prices.image_pair[i, j]
-        gain[s, s] = 0.0
-        if division.partner[s] >= 0:
-            gain[s, division.partner[s]] = 0.0  # the two are never together
+    gain, pair, others = division.gain, division.nearby.pair, division.nearby.others
+    for s in range(len(division.side)):
+        for entry in range(division.nearby.first[s], division.nearby.stop[s]):
+            if pair[entry] < 0:
+                gain[entry] = 0.0
+            elif np.isnan(gain[entry]):
+                gain[entry] = -prices.missing[others[entry]] * prices.image_pair[pair[entry]]
 
 
 @compiled
@@ -193,16 +169,19 @@ def _take_sides(split, division):
     Returns Σ |gain[s, t]| over all s and t, and Σ gain[s, t] over s on side 0
     and t on side 1.
     """
-    gain, side, flip = division.gain, division.side, division.flip
+    gain, nearby = division.gain, division.nearby
+    side, flip = division.side, division.flip
     n = len(side)
     total = across = 0.0
     for s in range(n):
         side[s] = s >= split
+    division.size[0], division.size[1] = split, n - split
     for s in range(n):
-        for t in range(n):
-            flip[s] += -gain[s, t] if side[s] == side[t] else gain[s, t]
-            total += abs(gain[s, t])
-            across += gain[s, t] if side[s] < side[t] else 0.0
+        for entry in range(nearby.first[s], nearby.stop[s]):
+            t = nearby.member[entry]
+            flip[s] += -gain[entry] if side[s] == side[t] else gain[entry]
+            total += abs(gain[entry])
+            across += gain[entry] if side[s] < side[t] else 0.0
     return total, across
 
 
@@ -215,6 +194,7 @@ def _improve(turns, track, tolerance, division):
     """
     order, locked = division.order, division.locked
     locked[:] = False
+    division.stale[:] = True
     before = _price(track, division)
     total, best, kept = 0.0, tolerance, 0
     for turn in range(turns):
@@ -234,17 +214,25 @@ def _improve(turns, track, tolerance, division):
 @compiled
 def _price(track, division):
     """Price of both clusters."""
-    second = division.side.sum()
-    return track[len(division.side) - second] + track[second]
+    return track[division.size[0]] + track[division.size[1]]
 
 
 @compiled
 def _best_turn(division):
-    """Return the member whose turn gains most, and the gain."""
-    partner, flip = division.partner, division.flip
+    """Return the member whose turn gains most, and the gain; the first of equal ones."""
+    flip, partner, locked = division.flip, division.partner, division.locked
     s, most = -1, -np.inf
-    for t in range(len(partner)):
-        if not division.locked[t] and partner[t] < t:  # of two partners, the second stands for both
+    for block in range(len(division.best)):
+        if division.stale[block]:
+            best, most_here = -1, -np.inf
+            for t in range(block << BLOCK, min((block + 1) << BLOCK, len(flip))):
+                if not locked[t] and partner[t] < t:  # of two partners, the second stands for both
+                    gain = flip[t] + (flip[partner[t]] if partner[t] >= 0 else 0.0)
+                    if gain > most_here:
+                        best, most_here = t, gain
+            division.best[block], division.stale[block] = best, False
+        t = division.best[block]
+        if t >= 0:
             gain = flip[t] + (flip[partner[t]] if partner[t] >= 0 else 0.0)
             if gain > most:
                 s, most = t, gain
@@ -254,11 +242,23 @@ def _best_turn(division):
 @compiled
 def _turn(s, division):
     """Move s to the other side, and its partner, if it has one, to this side."""
-    gain, side, flip = division.gain, division.side, division.flip
-    for turned in (s, division.partner[s]):
+    gain, first, stop = division.gain, division.nearby.first, division.nearby.stop
+    member, partner = division.nearby.member, division.partner
+    side, flip, stale, size = division.side, division.flip, division.stale, division.size
+    stale[s >> BLOCK] = True
+    for turned in (s, partner[s]):
         if turned >= 0:
-            for t in range(len(side)):
-                # t had it on its own side, and now has it on the other, or the reverse.
-                flip[t] += 2 * gain[turned, t] if side[t] == side[turned] else -2 * gain[turned, t]
+            # t had it on its own side, and now has it on the other, or the reverse.
+            if division.nearby.dense:
+                row, stale[:] = first[turned], True
+                for t in range(len(side)):
+                    flip[t] += 2 * gain[row + t] if side[t] == side[turned] else -2 * gain[row + t]
+            else:
+                for entry in range(first[turned], stop[turned]):
+                    t = member[entry]
+                    flip[t] += 2 * gain[entry] if side[t] == side[turned] else -2 * gain[entry]
+                    stale[max(t, partner[t]) >> BLOCK] = True
             flip[turned] = -flip[turned]
+            size[side[turned]] -= 1
             side[turned] = 1 - side[turned]
+            size[side[turned]] += 1

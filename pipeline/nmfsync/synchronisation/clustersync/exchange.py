@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nmfsync.runtime.compiled import compiled
-from nmfsync.synchronisation.clustersync.division import divide_anew, make_places
+from nmfsync.synchronisation.clustersync.division import divide_anew
 from nmfsync.synchronisation.clustersync.members import add_member, list_members, remove_member
+from nmfsync.synchronisation.clustersync.nearby import make_places
 from nmfsync.types.arrays import FloatArray, IntArray
 
 # Reward between two clusters that see an image in common, for each feature of the smaller one, to
@@ -158,15 +159,26 @@ def _is_promising(a, b, t, graph, clusters, buffers):
 @compiled
 def _share_image(a, b, graph, clusters):
     """Whether two clusters have features of the same image."""
-    p = clusters.head[a]
-    while p >= 0:
-        q = clusters.head[b]
-        while q >= 0:
-            if graph.image[p] == graph.image[q]:
-                return True
-            q = clusters.next[q]
-        p = clusters.next[p]
+    if clusters.size[a] < clusters.size[b]:
+        a, b = b, a
+    q = clusters.head[b]
+    while q >= 0:
+        if _has_feature_in(a, graph.image[q], graph, clusters):
+            return True
+        q = clusters.next[q]
     return False
+
+
+@compiled
+def _has_feature_in(a, i, graph, clusters):
+    """Whether a cluster has a feature of image i: read the image or the cluster, the smaller."""
+    start, stop = graph.offset[i], graph.offset[i + 1]
+    if stop - start < clusters.size[a]:
+        return np.any(clusters.label[start:stop] == a)
+    p = clusters.head[a]
+    while p >= 0 and graph.image[p] != i:
+        p = clusters.next[p]
+    return p >= 0
 
 
 @compiled

@@ -7,8 +7,34 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, first_from
 from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
+
+
+class ImagePairs(NamedTuple):
+    """The pairs of images that have matches, each in both directions.
+
+    Of other pairs nothing is kept anywhere, so that many images cost no more than
+    their matches.
+
+    Attributes
+    ----------
+    first : (k + 1,) int64 array
+        Image i has the pairs first[i] to first[i + 1] - 1 (CSR).
+    other : (c,) int32 array
+        The other image of every pair, ascending for each image.
+    matches : (c,) int64 array
+        The number of its matches.
+    """
+
+    first: NDArray[np.int64]
+    other: NDArray[np.int32]
+    matches: IntArray
+
+    @property
+    def image(self) -> NDArray[np.int32]:
+        """(c,) ints: the image that every pair belongs to."""
+        return np.repeat(np.arange(len(self.first) - 1, dtype=np.int32), np.diff(self.first))
 
 
 class MatchGraph(NamedTuple):
@@ -27,6 +53,7 @@ class MatchGraph(NamedTuple):
         The image of every feature.
     offset : (k + 1,) int64 array
         Image i has the features offset[i] to offset[i + 1] - 1.
+    pairs : ImagePairs
     """
 
     first: NDArray[np.int64]
@@ -34,6 +61,7 @@ class MatchGraph(NamedTuple):
     weight: FloatArray
     image: NDArray[np.int32]
     offset: NDArray[np.int64]
+    pairs: ImagePairs
 
     @property
     def feature(self) -> NDArray[np.int32]:
@@ -57,28 +85,69 @@ def build_graph(W: sparse.csr_array, sizes: IntArray) -> MatchGraph:
     row = np.repeat(np.arange(m), np.diff(W.indptr))
     between = (W.indices != row) & (W.data != 0)
     first = np.concatenate([[0], np.cumsum(np.bincount(row[between], minlength=m))])
-    return MatchGraph(
-        first.astype(np.int64),
-        W.indices[between].astype(np.int32),
-        W.data[between].astype(np.float64),
-        np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-    )
+    first = first.astype(np.int64)
+    other = W.indices[between].astype(np.int32)
+    image = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
+    offset = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    pairs = ImagePairs(*_find_image_pairs(first, other, image, offset))
+    return MatchGraph(first, other, W.data[between].astype(np.float64), image, offset, pairs)
+
+
+@compiled
+def _find_image_pairs(first, other, image, offset):
+    """Return what `ImagePairs` holds."""
+    k = len(offset) - 1
+    pair_first, seen_from = np.zeros(k + 1, np.int64), np.full(k, -1)
+    for i in range(k):
+        pair_first[i + 1] = pair_first[i]
+        for entry in range(first[offset[i]], first[offset[i + 1]]):
+            j = image[other[entry]]
+            if seen_from[j] != i:
+                seen_from[j] = i
+                pair_first[i + 1] += 1
+    pair_other = np.empty(pair_first[k], np.int32)
+    matches, found = np.empty(pair_first[k], np.int64), np.zeros(k, np.int64)
+    for i in range(k):
+        n = pair_first[i]
+        for entry in range(first[offset[i]], first[offset[i + 1]]):
+            j = image[other[entry]]
+            if found[j] == 0:
+                pair_other[n] = j
+                n += 1
+            found[j] += 1
+        pair_other[pair_first[i] : n] = np.sort(pair_other[pair_first[i] : n])
+        for pair in range(pair_first[i], n):
+            j = pair_other[pair]
+            matches[pair], found[j] = found[j], 0
+    return pair_first, pair_other, matches
+
+
+@compiled
+def find_pair(pairs, i, j):
+    """Return the number of the pair of images i and j, -1 if they have no matches."""
+    stop = pairs.first[i + 1]
+    pair = first_from(pairs.other, pairs.first[i], stop, j)
+    return pair if pair < stop and pairs.other[pair] == j else -1
+
+
+@compiled
+def of_matches(graph, values):
+    """Return for every entry of a graph (n,) the value (c,) of its pair of images."""
+    pairs, result = graph.pairs, np.empty(len(graph.other))
+    with_image = np.empty(len(graph.offset) - 1)
+    for i in range(len(with_image)):
+        for pair in range(pairs.first[i], pairs.first[i + 1]):
+            with_image[pairs.other[pair]] = values[pair]
+        for entry in range(graph.first[graph.offset[i]], graph.first[graph.offset[i + 1]]):
+            result[entry] = with_image[graph.image[graph.other[entry]]]
+    return result
 
 
 def matches_where(graph: MatchGraph, kept: BoolArray) -> MatchGraph:
-    """Keep some entries (n,) of a graph; of a match, both or none."""
+    """Keep some entries (n,) of a graph; of a match, both or none. The pairs of images stay."""
     counts = np.bincount(graph.feature[kept], minlength=len(graph.image))
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return graph._replace(first=first, other=graph.other[kept], weight=graph.weight[kept])
-
-
-def count_matches(graph: MatchGraph) -> IntArray:
-    """(k, k) number of matches between every two images."""
-    k = len(graph.offset) - 1
-    i = np.repeat(graph.image.astype(np.int64), np.diff(graph.first))
-    j = graph.image[graph.other]
-    return np.bincount(i * k + j, minlength=k * k).reshape(k, k)
 
 
 def connected_parts(graph: MatchGraph, label: IntArray) -> IntArray:
@@ -109,24 +178,33 @@ def keep_uncontradicted(graph: MatchGraph, label: IntArray) -> IntArray:
     _, part = connected_components(matches, directed=False)
     order = np.argsort(part, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(part[order], prepend=-1)), m)
-    found = np.bincount(part[p], minlength=len(ends) - 1) // 2
     label = label.copy()
-    _keep_uncontradicted(order, ends, found, graph.image, count_matches(graph) > 0, label)
+    _keep_uncontradicted(graph, order, ends, label)
     return label
 
 
 @compiled
-def _keep_uncontradicted(order, ends, found, image, compared, label):
-    """Label every component order[ends[c]] to order[ends[c + 1] - 1] that has found[c] matches."""
-    k = len(compared)
-    for c in range(len(found)):
+def _keep_uncontradicted(graph, order, ends, label):
+    """Label the components order[ends[c]] to order[ends[c + 1] - 1] that nothing contradicts."""
+    seen_in = np.full(len(graph.offset) - 1, -1)  # c for the images of component c
+    for c in range(len(ends) - 1):
         members = order[ends[c] : ends[c + 1]]
-        if len(members) > k:  # an image is there twice
-            continue
-        possible = 0
-        for s in range(len(members)):
-            for t in range(s):
-                i, j = image[members[s]], image[members[t]]
-                possible += len(members) ** 2 if i == j else compared[i, j]
-        if possible == found[c]:
+        once = True
+        for p in members:
+            once &= seen_in[graph.image[p]] != c
+            seen_in[graph.image[p]] = c
+        if once and _all_matched(graph, members, seen_in, c):
             label[members] = label[members[0]]
+
+
+@compiled
+def _all_matched(graph, members, seen_in, c):
+    """Whether every member has matches in all images of c that its image has matches with."""
+    pairs = graph.pairs
+    for p in members:
+        i, possible = graph.image[p], 0
+        for pair in range(pairs.first[i], pairs.first[i + 1]):
+            possible += seen_in[pairs.other[pair]] == c
+        if possible > graph.first[p + 1] - graph.first[p]:
+            return False
+    return True

@@ -145,7 +145,9 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
     *Cost.* With n matches, m features, k images and l features in a track,
     growing takes O(n log n) and the support O(n · matches of a feature). A round
     of the search takes O(n l) for the first move and O(l²) for every two
-    clusters that share matches. Memory is O(n + m + k²).
+    clusters that share matches; of more than 256 features in both, O(l) times the
+    number of images that an image has matches with. Memory is O(n + m): of pairs of
+    images without matches nothing is kept.
 
     References
     ----------

@@ -1,5 +1,7 @@
 """Rewards of matches and prices of missing ones, learnt from a clustering."""
 
+from functools import reduce
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, count_matches
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, of_matches
 from nmfsync.types.arrays import FloatArray, IntArray
 
 # What is learnt are logarithms of ratios of probabilities. These bounds keep the probabilities
@@ -40,8 +42,9 @@ class Prices(NamedTuple):
     missing : (3,) float64 array
         Price of a pair that is not matched, if neither, one, or both of its
         features have another match in the image of the other.
-    image_pair : (k, k) float32 array
-        Factor on it for every pair of images; 0 where images were not matched.
+    image_pair : (c,) float32 array
+        Factor on it for every pair of images with matches (`ImagePairs`), the same in both
+        directions; of other images, missing pairs cost nothing.
     track : (k + 1,) float64 array
         Price of a cluster by its number of features, 0 of an empty one.
     """
@@ -71,9 +74,8 @@ def learn(graph: MatchGraph, label: IntArray) -> tuple[FloatArray, Prices]:
         With θ / (1 − θ) = 1.
     """
     k = _images(graph)
-    found = count_matches(graph)
-    pairs, matched, missing = count_pairs_within(graph, label, found > 0)
-    _, between = _count_all(graph, found, pairs, matched)
+    pairs, matched, missing = count_pairs_within(graph, label)
+    _, between = _count_all(graph, pairs, matched)
     a, b, chance = match_probabilities(graph, label, _share(*between))
     average = np.log(a / b)
     # a_ij, between images i and j: as if there were PRIOR more pairs, matched with probability a
@@ -81,17 +83,17 @@ def learn(graph: MatchGraph, label: IntArray) -> tuple[FloatArray, Prices]:
 
     # r_ij = log(a_ij / b) / log(a / b)
     reward = np.log(a_ij / b) / average
-    # f_ij = log((1 − b) / (1 − a_ij)) / log((1 − b) / (1 − a)); 0 where images were not matched
+    # f_ij = log((1 − b) / (1 − a_ij)) / log((1 − b) / (1 − a))
     expected = np.log((1 - b) / (1 - a))
-    factor = np.where(found > 0, np.log((1 - b) / (1 - a_ij)) / expected, 0)
+    factor = np.log((1 - b) / (1 - a_ij)) / expected
     # The n − 1 matches that hold n features together are by chance with probability b₀, not b.
     links = np.maximum(np.arange(k + 1) - 1, 0)
     prices = Prices(
-        _missing_evidence(missing, _count_missing(graph, found), a, b) / average,
+        _missing_evidence(missing, _count_missing(graph), a, b) / average,
         factor.astype(np.float32),
         (track_prices(label, k) - links * np.log(b / chance)) / average,
     )
-    return reward[graph.image[graph.feature], graph.image[graph.other]], prices
+    return of_matches(graph, reward), prices
 
 
 def first_prices(graph: MatchGraph, mixed: bool) -> Prices:
@@ -105,9 +107,8 @@ def first_prices(graph: MatchGraph, mixed: bool) -> Prices:
         others in tracks of any size; else they have none.
     """
     m, k = len(graph.image), _images(graph)
-    found = count_matches(graph)
-    none = np.zeros(found.shape)
-    _, between = _count_all(graph, found, none, none)
+    none = np.zeros(len(graph.pairs.other))
+    _, between = _count_all(graph, none, none)
     a, b = FIRST_A, min(max(_share(*between), LEAST_B), MOST_B * FIRST_A)
     average = np.log(a / b)
     track = np.zeros(k + 1)
@@ -117,22 +118,26 @@ def first_prices(graph: MatchGraph, mixed: bool) -> Prices:
         track[1] = np.log(k / (m / 2))  # E_1 = (m/2) / k
     return Prices(
         np.full(3, np.log((1 - b) / (1 - a)) / average),
-        (found > 0).astype(np.float32),
+        np.ones(len(graph.pairs.other), np.float32),
         track / average,
     )
 
 
-def _count_all(
-    graph: MatchGraph, found: IntArray, pairs: FloatArray, matched: FloatArray
-) -> FloatArray:
+def _count_all(graph: MatchGraph, pairs: FloatArray, matched: FloatArray) -> FloatArray:
     """(2, 2) matches and pairs of features inside clusters, and between them.
 
-    In images with any match; `pairs` and `matched` (k, k) are those inside, by images.
+    In images with any match; `pairs` and `matched` (c,) are those inside, by images.
     """
-    size, compared = np.diff(graph.offset), found > 0
-    inside = np.array([matched.sum(), pairs[compared].sum()])
-    total = np.array([found.sum(), np.outer(size, size)[compared].sum()])
+    size_i, size_j = _sizes_of_pairs(graph)
+    inside = np.array([matched.sum(), pairs.sum()])
+    total = np.array([graph.pairs.matches.sum(), (size_i * size_j).sum()])
     return np.array([inside, total - inside]) / 2  # every pair was met at both ends
+
+
+def _sizes_of_pairs(graph: MatchGraph) -> tuple[IntArray, IntArray]:
+    """(c,), (c,) number of features of both images of every pair."""
+    size = np.diff(graph.offset)
+    return size[graph.pairs.image], size[graph.pairs.other]
 
 
 def match_probabilities(
@@ -166,7 +171,7 @@ def match_probabilities(
     return a, b, min(chance, b)
 
 
-def _count_missing(graph: MatchGraph, found: IntArray) -> FloatArray:
+def _count_missing(graph: MatchGraph) -> FloatArray:
     """(3,) number of pairs that are not matched, of all features in images with any match.
 
     By how many of the two have a match in the image of the other. Between images
@@ -174,12 +179,10 @@ def _count_missing(graph: MatchGraph, found: IntArray) -> FloatArray:
 
         neither: (n_i − f)(n_j − f)    one: f (n_j − f) + (n_i − f) f    both: f² − f
     """
-    size = np.diff(graph.offset)
-    with_, without = found, size[:, None] - found  # features of i, by a match in j
-    neither = without * without.T
-    one = with_ * without + without.T * with_.T
-    both = with_ * with_.T - with_
-    return np.array([kind[found > 0].sum() / 2 for kind in (neither, one, both)])
+    size_i, size_j = _sizes_of_pairs(graph)
+    f = graph.pairs.matches
+    kinds = (size_i - f) * (size_j - f), f * (size_j - f) + (size_i - f) * f, f**2 - f
+    return np.array([kind.sum() / 2 for kind in kinds])  # every pair was met at both ends
 
 
 def _missing_evidence(within: FloatArray, everywhere: FloatArray, a: float, b: float) -> FloatArray:
@@ -205,9 +208,10 @@ def track_prices(label: IntArray, k: int) -> FloatArray:
     n, sizes = np.arange(k + 1), np.flatnonzero(tracks)
     # E_n = Σ vⁿ (1 − v)ᵏ⁻ⁿ over tracks + 1 / ((k + 1) (k choose n)) + (u if n = 1)
     v = (sizes + HALF) / (k + 2 * HALF)
-    parts = np.log(tracks[sizes]) + np.outer(n, np.log(v)) + np.outer(k - n, np.log1p(-v))
     any_size = -np.log(k + 1) - _log_choices(k)
-    expected = np.logaddexp.reduce(np.column_stack([parts, any_size]), axis=1)
+    numbers, logs, logs_not = np.log(tracks[sizes]), np.log(v), np.log1p(-v)
+    parts = (a + n * b + (k - n) * c for a, b, c in zip(numbers, logs, logs_not, strict=True))
+    expected = reduce(np.logaddexp, chain(parts, [any_size]))
     if alone:
         expected[1] = np.logaddexp(expected[1], np.log(alone / k))
     return np.append(0.0, -expected[1:])
@@ -238,9 +242,8 @@ def log_likelihood(graph: MatchGraph, label: IntArray) -> float:
     with M matches among N pairs of features.
     """
     k = _images(graph)
-    found = count_matches(graph)
-    pairs, matched, _ = count_pairs_within(graph, label, found > 0)
-    inside, between = _count_all(graph, found, pairs, matched)
+    pairs, matched, _ = count_pairs_within(graph, label)
+    inside, between = _count_all(graph, pairs, matched)
     size = np.unique(label, return_counts=True)[1]
     clusters = -track_prices(label, k)[size].sum() - len(size)
     return float(_log_binomial(*inside) + _log_binomial(*between) + clusters)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logit
 
 from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, count_matches, matches_where
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, matches_where
 from nmfsync.synchronisation.clustersync.prices import LEAST_A, LEAST_B, MOST_A, PRIOR, Prices
 from nmfsync.synchronisation.clustersync.search import ROUNDS_TO_LEARN, search
 from nmfsync.synchronisation.clustersync.start import grow, support
@@ -51,15 +51,16 @@ def cluster_by_probability(
     signed = graph._replace(weight=evidence)
     likely = matches_where(signed, signed.weight > 0)
     label = grow(likely, likely.weight * support(likely))
-    compared = count_matches(graph) > 0
+    everywhere = np.ones(len(graph.pairs.other), np.float32)
     free = np.zeros(len(graph.offset))  # clusters of any size cost nothing
-    prices = Prices(np.full(3, FIRST_PRICE), compared.astype(np.float32), free)
+    prices = Prices(np.full(3, FIRST_PRICE), everywhere, free)
     for _ in range(updates):
         label = search(signed, prices, label, ROUNDS_TO_LEARN, done)
-        pairs, matched, _ = count_pairs_within(graph, label, compared)
-        a = matched.sum() / max(pairs.sum(), 1)
+        pairs, matched, _ = count_pairs_within(graph, label)
+        size = np.bincount(label)
+        a = matched.sum() / max((size * (size - 1)).sum(), 1)  # of all pairs of images
         a_ij = np.minimum((matched + PRIOR * a) / (pairs + PRIOR), MOST_A)
-        prices = Prices(np.full(3, SHARE), (-np.log(1 - a_ij) * compared).astype(np.float32), free)
+        prices = Prices(np.full(3, SHARE), -np.log(1 - a_ij).astype(np.float32), free)
         signed = graph._replace(weight=evidence + _independence(graph, label))
     return search(signed, prices, label, done=done)
 

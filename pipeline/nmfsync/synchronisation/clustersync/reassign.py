@@ -19,7 +19,7 @@ from nmfsync.synchronisation.clustersync.members import (
     list_members,
     remove_member,
 )
-from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
+from nmfsync.types.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 SWEEPS = 3  # over the images that wait, before exchanges: 1 or 10 find about as good a score
 
@@ -44,6 +44,8 @@ class _Tally(NamedTuple):
         The number of these matches, 0 between features.
     clusters : int64 array
         The clusters p may join, in its first entries.
+    factor : (k,) float32 array
+        That on the price of a missing pair of image i with every other.
     """
 
     matched_with: IntArray
@@ -52,6 +54,7 @@ class _Tally(NamedTuple):
     reward: FloatArray
     matches: IntArray
     clusters: IntArray
+    factor: Float32Array
 
 
 class _Choices(NamedTuple):
@@ -119,7 +122,7 @@ def reassign_images(graph, prices, label, changed):
     clusters = list_members(label)
     tally, choices = _make_buffers(graph)
     state = _start(graph, clusters, changed)
-    cheapest = _cheapest_missing(prices)
+    cheapest = _cheapest_missing(graph, prices)
     for _ in range(SWEEPS):
         moved = 0
         for i in range(len(state.waiting)):
@@ -155,6 +158,7 @@ def _make_buffers(graph):
             np.zeros(m),
             np.zeros(m, dtype=np.int64),
             np.empty(choices, dtype=np.int64),
+            np.zeros(k, dtype=np.float32),
         ),
         _Choices(
             np.zeros(features + 1, dtype=np.int64),
@@ -189,14 +193,15 @@ def _start(graph, clusters, changed):
 
 
 @compiled
-def _cheapest_missing(prices):
+def _cheapest_missing(graph, prices):
     """(k,) price of a missing pair of every image at least."""
-    k = len(prices.image_pair)
+    first, k = graph.pairs.first, len(graph.offset) - 1
     cheapest = np.zeros(k)
-    for i in range(k if k > 1 else 0):  # one image has no pairs
-        factor = prices.image_pair[i].copy()
-        factor[i] = np.inf
-        cheapest[i] = prices.missing.min() * factor.min()
+    for i in range(k):
+        # Without matches in one of the others, it is 0.
+        if k > 1 and first[i + 1] - first[i] == k - 1:
+            factor = prices.image_pair[first[i] : first[i + 1]].min()
+            cheapest[i] = prices.missing.min() * factor
     return cheapest
 
 
@@ -206,7 +211,12 @@ def _collect_choices(i, graph, prices, cheapest, clusters, tally, choices):
 
     Returns the number of columns.
     """
-    start, stop = graph.offset[i], graph.offset[i + 1]
+    start, stop, pairs = graph.offset[i], graph.offset[i + 1], graph.pairs
+    beside = 0  # the features of all images that i has matches with
+    for pair in range(pairs.first[i], pairs.first[i + 1]):
+        j = pairs.other[pair]
+        tally.factor[j] = prices.image_pair[pair]
+        beside += graph.offset[j + 1] - graph.offset[j]
     for p in range(start, stop):
         remove_member(clusters, p)
         for entry in range(graph.first[p], graph.first[p + 1]):
@@ -216,7 +226,10 @@ def _collect_choices(i, graph, prices, cheapest, clusters, tally, choices):
         n = _read_matches(p, graph, clusters, tally)
         for t in range(n):
             cluster = tally.clusters[t]
-            gain = _gain(p, i, cluster, graph, prices, cheapest, clusters, tally)
+            if clusters.size[cluster] > beside:
+                gain = _gain_beside(p, i, cluster, graph, prices, clusters, tally)
+            else:
+                gain = _gain(p, i, cluster, graph, prices, cheapest, clusters, tally)
             tally.reward[cluster], tally.matches[cluster] = 0.0, 0
             if gain > 0:
                 if choices.column_of[cluster] < 0:
@@ -226,6 +239,8 @@ def _collect_choices(i, graph, prices, cheapest, clusters, tally, choices):
                 choices.gain[entries] = gain
                 entries += 1
         choices.row_first[p - start + 1] = entries
+    for pair in range(pairs.first[i], pairs.first[i + 1]):
+        tally.factor[pairs.other[pair]] = 0.0
     return columns
 
 
@@ -262,11 +277,8 @@ def _gain(p, i, cluster, graph, prices, cheapest, clusters, tally):
 
     Where this is not above 0, some number not above 0 is returned.
     """
-    size, track = clusters.size[cluster], prices.track
-    gain = tally.reward[cluster] + track[size] + track[1] - track[size + 1]
-    if cluster == clusters.label[p]:
-        gain += EPSILON  # of equal choices, to stay
-    missing = size - tally.matches[cluster]
+    gain = _gain_of_matches(p, cluster, prices, clusters, tally)
+    missing = clusters.size[cluster] - tally.matches[cluster]
     if gain <= missing * cheapest:  # this spares most clusters the walk through their members
         return 0.0
     q = clusters.head[cluster]
@@ -274,8 +286,31 @@ def _gain(p, i, cluster, graph, prices, cheapest, clusters, tally):
         if tally.matched_with[q] != p:
             j = graph.image[q]
             others = (tally.sees[j] == p) + (tally.seen_from[q] == i)
-            gain -= prices.image_pair[i, j] * prices.missing[others]
+            gain -= tally.factor[j] * prices.missing[others]
         q = clusters.next[q]
+    return gain
+
+
+@compiled
+def _gain_beside(p, i, cluster, graph, prices, clusters, tally):
+    """Return what `_gain` does, by reading all features of the images that i has matches with."""
+    gain, pairs = _gain_of_matches(p, cluster, prices, clusters, tally), graph.pairs
+    for pair in range(pairs.first[i], pairs.first[i + 1]):
+        j = pairs.other[pair]
+        for q in range(graph.offset[j], graph.offset[j + 1]):
+            if clusters.label[q] == cluster and tally.matched_with[q] != p:
+                others = (tally.sees[j] == p) + (tally.seen_from[q] == i)
+                gain -= tally.factor[j] * prices.missing[others]
+    return gain
+
+
+@partial(compiled, inline="always")
+def _gain_of_matches(p, cluster, prices, clusters, tally):
+    """Return what p gains in a cluster if none of its pairs there is missing."""
+    size, track = clusters.size[cluster], prices.track
+    gain = tally.reward[cluster] + track[size] + track[1] - track[size + 1]
+    if cluster == clusters.label[p]:
+        gain += EPSILON  # of equal choices, to stay
     return gain
 
 

@@ -46,7 +46,9 @@ def score(graph: MatchGraph, prices: Prices, label: IntArray) -> float:
     weight[graph.feature, graph.other] = graph.weight
     seen[graph.feature, image[graph.other]] = 1
     # price_pq = missing[how many of the two see the image of the other] · image_pair_ij
-    price = prices.missing[seen[:, image] + seen[:, image].T] * prices.image_pair[image][:, image]
+    factor = np.zeros((len(graph.offset) - 1,) * 2)
+    factor[graph.pairs.image, graph.pairs.other] = prices.image_pair
+    price = prices.missing[seen[:, image] + seen[:, image].T] * factor[image][:, image]
     pairs = np.triu(label[:, None] == label, 1)
     gain = np.where(np.isnan(weight), -price, weight)
     sizes = np.unique(label, return_counts=True)[1]

@@ -5,7 +5,7 @@ Plain versions of both steps are in tests/synchronisation/clustersync/test_start
 
 import numpy as np
 
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, next_common
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.types.arrays import FloatArray, IntArray
@@ -44,7 +44,7 @@ def grow(graph: MatchGraph, priority: FloatArray) -> IntArray:
     p, q = graph.feature, graph.other
     once = np.flatnonzero((p < q) & (graph.weight > 0))
     once = once[np.argsort(-priority[once], kind="stable")]
-    return np.asarray(_grow(p[once], q[once], graph.image, len(graph.offset) - 1))
+    return np.asarray(_grow(p[once], q[once], graph.image, graph.offset))
 
 
 @compiled
@@ -59,21 +59,19 @@ def _support(graph, start, stop, result):
             # support = (w_pq + Σ_r min(w_pr, w_qr)) / min(number of matches of p, of q)
             total = weight[entry]
             e, f = first[p], first[q]  # both lists of matches ascend
-            while e < first[p + 1] and f < first[q + 1]:
-                if other[e] == other[f]:
-                    total += min(weight[e], weight[f])
-                    e, f = e + 1, f + 1
-                elif other[e] < other[f]:
-                    e += 1
-                else:
-                    f += 1
+            while True:
+                e, f = next_common(other, e, first[p + 1], f, first[q + 1])
+                if e == first[p + 1] or f == first[q + 1]:
+                    break
+                total += min(weight[e], weight[f])
+                e, f = e + 1, f + 1
             result[entry] = total / min(first[p + 1] - first[p], first[q + 1] - first[q])
 
 
 @compiled
-def _grow(P, Q, image, k):
+def _grow(P, Q, image, offset):
     """Join the clusters of P[n] and Q[n], for n = 0, 1, …, where no image is in both."""
-    m = len(image)
+    m, k = len(image), len(offset) - 1
     label, size = np.arange(m), np.ones(m, dtype=np.int64)
     # The members of every cluster in a linked list: lists are only ever joined.
     head, tail, after = np.arange(m), np.arange(m), np.full(m, -1)
@@ -84,13 +82,18 @@ def _grow(P, Q, image, k):
             continue
         if size[a] < size[b]:
             a, b = b, a
+        beside = 0  # the features of all images in the smaller cluster
         p = head[b]
         while p >= 0:
             seen_for[image[p]] = n
+            beside += offset[image[p] + 1] - offset[image[p]]
             p = after[p]
-        p = head[a]
-        while p >= 0 and seen_for[image[p]] != n:
-            p = after[p]
+        if beside < size[a]:
+            p = _first_beside(a, head[b], after, label, image, offset)
+        else:
+            p = head[a]
+            while p >= 0 and seen_for[image[p]] != n:
+                p = after[p]
         if p >= 0:  # the image of p is in both
             continue
         p = head[b]
@@ -100,3 +103,14 @@ def _grow(P, Q, image, k):
         after[tail[a]], tail[a] = head[b], tail[b]
         size[a] += size[b]
     return label
+
+
+@compiled
+def _first_beside(a, p, after, label, image, offset):
+    """Return a feature of cluster a in an image of the cluster that begins with p, -1 for none."""
+    while p >= 0:
+        for q in range(offset[image[p]], offset[image[p] + 1]):
+            if label[q] == a:
+                return q
+        p = after[p]
+    return -1
