@@ -3,20 +3,22 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed
-from tqdm import tqdm
 
-from nmfsync.errors import NmfsyncError, reason_of
+from nmfsync.errors import NmfsyncError, printable, reason_of
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.report.dataset_page import write_dataset_report
 from nmfsync.run.scene import run_scene
 from nmfsync.run.settings import Settings
+from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.engine import ENGINES
 from nmfsync.runtime.engine import engine as use_engine
+from nmfsync.runtime.progress import Bar
 from nmfsync.scenes.catalogue import datasets, scene_names
 
 
@@ -104,7 +106,7 @@ def _run_all(
     progress: bool,
 ) -> None:
     total = len(settings.steps) * len(names)
-    with tqdm(total=total, unit="step", disable=None if progress else True, leave=False) as bar:
+    with Bar(total=total, unit="step", disable=None if progress else True, leave=False) as bar:
 
         def finished(name: str, result: SceneEvaluation | str) -> None:
             if not isinstance(result, str):
@@ -120,11 +122,14 @@ def _run_all(
                 finished(name, _run_one(name, settings, out, data, step))
         else:
             here = Path.cwd()
-            work = (delayed(_run_elsewhere)(here, name, settings, out, data) for name in names)
+            work = (
+                delayed(_run_elsewhere)(here, name == names[0], name, settings, out, data)
+                for name in names
+            )
             results = Parallel(n_jobs=jobs, return_as="generator")(work)
             for name, result in zip(names, results, strict=True):
                 finished(name, result)
-                bar.set_description(f"{name} done")
+                bar.set_description(f"{printable(name)} done")
                 bar.update(len(settings.steps))
 
 
@@ -142,10 +147,12 @@ def _run_one(
         return reason_of(error)
 
 
-def _run_elsewhere(folder: Path, *arguments: Any) -> SceneEvaluation | str:
+def _run_elsewhere(folder: Path, first: bool, *arguments: Any) -> SceneEvaluation | str:
     """Run one scene in another process, which may have started in another folder."""
     os.chdir(folder)
-    return _run_one(*arguments)
+    # All processes may have to compile; one says so.
+    with compilation_shown(bars=False) if first else nullcontext():
+        return _run_one(*arguments)
 
 
 def _advance(bar: Any, name: str) -> Callable[[str], None]:
@@ -153,7 +160,7 @@ def _advance(bar: Any, name: str) -> Callable[[str], None]:
 
     def show(step: str) -> None:
         bar.update(0 if step == "images" else 1)
-        bar.set_description(f"{name}: {step}")
+        bar.set_description(f"{printable(name)}: {step}")
         if step == "report":
             bar.update(1)
 

@@ -31,7 +31,7 @@ from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import code_behind, code_of, key_of, versions
 from nmfsync.runtime.files import atomic_write, sha256_of
 from nmfsync.scenes.catalogue import load_scene
-from nmfsync.scenes.scene import Scene
+from nmfsync.scenes.scene import Scene, scene_folder
 from nmfsync.synchronisation.methods import METHODS, MIN_PROBABILITY, resolve_universe_size
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.arrays import IntArray
@@ -82,7 +82,7 @@ def run_scene(
     step = progress or (lambda _step: None)
     step("images")
     scene = load_scene(name, data)
-    folder = Path(out) / scene.name
+    folder = scene_folder(Path(out), scene.name)
     stages = Stages(folder / "stages", bars=progress is not None)
     step("features")
     features = _extract(scene, settings, stages)

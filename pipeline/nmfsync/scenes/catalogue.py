@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 import pooch
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.runtime.files import atomic_write, sha256_of
+from nmfsync.runtime.files import atomic_write, private_folder, sha256_of
 from nmfsync.scenes.download import describe, download, unpack
 from nmfsync.scenes.layouts import READERS, files_below, read_folder, visible
 from nmfsync.scenes.scene import Scene
@@ -229,7 +229,13 @@ def _build(kind: Callable[..., _T], table: dict[str, Any], path: Path) -> _T:
 
 def cache_folder() -> Path:
     """Return the folder for downloads: the user's cache folder for this program."""
-    return Path(pooch.os_cache("nmfsync"))
+    try:
+        folder = Path(pooch.os_cache("nmfsync"))
+    except RuntimeError:  # without a home; older versions return a relative path instead
+        folder = Path()
+    if folder.is_absolute():
+        return folder
+    return (private_folder() or Path.cwd()) / "nmfsync-data"
 
 
 def _data_folders(data: Path | str | None) -> list[Path]:

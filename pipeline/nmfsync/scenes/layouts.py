@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, printable
 from nmfsync.scenes.images import IMAGE_SUFFIXES, image_size
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.arrays import FloatArray
@@ -52,7 +52,7 @@ def read_folder(folder: Path) -> Scene:
     NmfsyncWarning
         If some files have the name of an image but cannot be read.
     """
-    name = f"images/{folder.resolve().name}"
+    name = f"images/{printable(folder.resolve().name)}"
     for pattern, reader in _READER_OF_FILE.items():
         if any(re.fullmatch(pattern, path.name) for path in files_in(folder)):
             return reader(name, folder)

@@ -4,17 +4,20 @@ import csv
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
-from tqdm import tqdm
 
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.runtime.cache import code_behind, code_of
+from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.files import atomic_write
+from nmfsync.runtime.progress import Bar
 from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
 from nmfsync.study.results import Points, Results, Row, Values
 from nmfsync.synchronisation.synchronise import synchronise
@@ -99,8 +102,11 @@ def _measure_samples(
     header = _header(study, methods)
     measured = _read_store(store, header)
     missing = [wanted[key] for key in wanted if key not in measured]
-    work = (delayed(_measure)(study.problem, methods, *task) for task in missing)
-    with tqdm(
+    work = (
+        delayed(_measure_elsewhere)(n == 0, study.problem, methods, *task)
+        for n, task in enumerate(missing)
+    )
+    with Bar(
         total=len(wanted), initial=len(wanted) - len(missing), unit="sample", desc=study.name,
         disable=not progress or None,
     ) as progress_bar:  # fmt: skip
@@ -142,6 +148,12 @@ def _append(store: Path, header: str, line: str) -> None:
             temporary.write_text(header + "\n", encoding="utf-8")
     with store.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
+
+
+def _measure_elsewhere(first: bool, *arguments: Any) -> tuple[Setting, int, Sample]:
+    """Measure one sample in another process; all may have to compile, and one says so."""
+    with compilation_shown(bars=False) if first else nullcontext():
+        return _measure(*arguments)
 
 
 def _measure(
