@@ -1,6 +1,5 @@
 """The cycle-error: how much direct matches disagree with those through a third image."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from nmfsync.errors import NmfsyncError
 from nmfsync.evaluation.scores import ones_of
 from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.progress import phase, showing
-from nmfsync.runtime.threads import thread_count
+from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import IntArray
 
 
@@ -44,15 +43,13 @@ def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     image_of = np.repeat(np.arange(k), sizes)
     partner = _partners(W, image_of, k)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    totals = []
-    with (
-        showing(progress),
-        phase(k, "Cycle error", "image") as progress_bar,
-        ThreadPoolExecutor(thread_count()) as pool,
-    ):
-        for total in pool.map(lambda ell: _disagreement(partner, offsets, ell), range(k)):
-            totals.append(total)
-            progress_bar.update()
+    with showing(progress), phase(k, "Cycle error", "image") as progress_bar:
+        totals = map_blocks(
+            lambda image: _disagreement(partner, offsets, image.start),
+            k,
+            block=1,
+            done=lambda _image: progress_bar.update(),
+        )
     return float(sum(totals) / k**3)
 
 

@@ -167,7 +167,7 @@ class _Listener(event.Listener):  # type: ignore[misc]
         _say_once()
         if self._bar is None:
             self._bar = bar(None, "Compiling", "kernel", self._bars, self._kernels)
-        self._bar.set_description(f"Compiling {kernel}", refresh=False)
+        self._bar.set_description_str(f"Compiling {kernel}", refresh=False)
         self._bar.n = self._kernels
         self._bar.refresh()
 
