@@ -5,8 +5,8 @@ import io
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -16,6 +16,8 @@ class Reply:
     body: bytes = b""
     status: int = 200
     claimed: int | None = None  # Content-Length, if it shall not be the truth
+    pieces: Iterable[bytes] = ()  # sent after the body, without a Content-Length
+    location: str = ""  # of a redirection
 
 
 @dataclass
@@ -29,7 +31,10 @@ class ArchiveServer:
     crowd: threading.Barrier = field(default_factory=lambda: threading.Barrier(1))
 
     def serve(self, name: str, body: bytes, status: int = 200, claimed: int | None = None) -> str:
-        self.replies[f"/{name}"] = Reply(body, status, claimed)
+        return self.answer(name, Reply(body, status, claimed))
+
+    def answer(self, name: str, reply: Reply) -> str:
+        self.replies[f"/{name}"] = reply
         return f"{self.address}/{name}"
 
 
@@ -42,9 +47,15 @@ def archive_server() -> Iterator[ArchiveServer]:
             reply = server.replies.get(self.path, Reply(b"not here", 404))
             self.send_response(reply.status)
             length = len(reply.body) if reply.claimed is None else reply.claimed
-            self.send_header("Content-Length", str(length))
+            if not reply.pieces:
+                self.send_header("Content-Length", str(length))
+            if reply.location:
+                self.send_header("Location", reply.location)
             self.end_headers()
-            self.wfile.write(reply.body)
+            with suppress(ConnectionError):  # who asked wants no more
+                self.wfile.write(reply.body)
+                for piece in reply.pieces:
+                    self.wfile.write(piece)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -1,20 +1,22 @@
 """The command line: nmfsync run, data, study, synchronise. Options and printing only."""
 
+import codecs
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from nmfsync.errors import NmfsyncError, collected_warnings, reason_of
+from nmfsync.errors import NmfsyncError, collected_warnings, is_thread_limit, printable, reason_of
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.change_page import change_rows
 from nmfsync.report.estimates import (
@@ -29,8 +31,10 @@ from nmfsync.run.batch import run_scenes
 from nmfsync.run.matches_file import SynchronisedFile, synchronise_file
 from nmfsync.run.settings import Settings
 from nmfsync.run.study import run_study
+from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.engine import ENGINES
 from nmfsync.scenes import catalogue
+from nmfsync.scenes.scene import scene_folder
 from nmfsync.study.definitions import STUDIES
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, METHODS
 
@@ -87,9 +91,14 @@ Theta = Annotated[float | None, typer.Option(help=_theta_help(), metavar="T")]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", metavar="S")]
 
 
+def _say(text: object, err: bool = False) -> None:
+    """Print a line of text from anywhere: it is data, and acts neither on us nor on a terminal."""
+    print(printable(str(text)), file=sys.stderr if err else sys.stdout, flush=True)
+
+
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(version("nmfsync"))
+        _say(version("nmfsync"))
         raise typer.Exit
 
 
@@ -125,7 +134,9 @@ def run(
         bool,
         typer.Option(
             "--siblings",
-            help="Keep a feature for every dominant orientation of a position, not just one.",
+            help="Keep a feature for every dominant orientation of a position, not just one. "
+            "The ratio test (--ratio) takes them for different features, so that a match is also "
+            "lost if the second nearest is the same position in another orientation.",
         ),
     ] = False,
     contrast: Annotated[
@@ -222,13 +233,20 @@ def run(
         batch = run_scenes(
             targets or ["sample"], settings, out, data, jobs, engine, address, progress=True
         )
-    console = Console()
+    console = _console()
     for evaluation in batch.evaluations.values():
         _print_scene(console, evaluation, out)
     for target, report in batch.reports.items():
-        console.print(f"All of {target}: {report}", highlight=False)
+        _say(f"All of {target}: {report}")
     if batch.failures:
         raise typer.Exit(1)
+
+
+def _console() -> Console:
+    """Return a console that prints brackets and colons as they are, not as markup."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    console.width = max(console.width, 80)  # a narrower terminal breaks lines, and loses no column
+    return console
 
 
 class _Terminated(KeyboardInterrupt):
@@ -255,8 +273,12 @@ def _interruptible(remark: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        typer.echo(f"Interrupted; {remark}", err=True)
-        raise typer.Exit(143 if isinstance(stop, _Terminated) else 130) from None
+        _say(f"Interrupted; {remark}", err=True)
+        raise typer.Exit(_code_of(stop)) from None
+
+
+def _code_of(stop: BaseException | None) -> int:
+    return 143 if isinstance(stop, _Terminated) else 130
 
 
 def _universe_size(text: str) -> int | str:
@@ -276,25 +298,26 @@ def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> No
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    truth = evaluation.truth != "none"
     table.add_column("method")
-    for heading in (
-        "con-\nsistent", "matches", *(["FCM\n1 %", "prec.\n1 %"] if truth else []), "est.\nprec.",
-        "cycle-\nerror", "seconds", "MB",
-    ):  # fmt: skip
-        table.add_column(heading, justify="right")
-    for method, figures in evaluation.methods.items():
-        table.add_row(method, *_cells(figures, truth))
+    rows = [_cells(figures) for figures in evaluation.methods.values()]
+    headings = ("con-\nsistent", "matches", "FCM\n1 %", "prec.\n1 %", "est.\nprec.",
+                "cycle-\nerror", "seconds", "MB")  # fmt: skip
+    known = [n for n in range(len(headings)) if any(row[n] != "–" for row in rows)]
+    for n in known:
+        table.add_column(headings[n], justify="right")
+    for method, row in zip(evaluation.methods, rows, strict=True):
+        table.add_row(method, *(row[n] for n in known))
     console.print(table)
     if sentence := scene_sentence(evaluation):
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence)
     for warning in evaluation.warnings:
-        console.print(f"Warning: {warning}", style="yellow", highlight=False, markup=False)
-    console.print(f"Report: {out / evaluation.scene / 'report.html'}\n", highlight=False)
+        console.print(f"Warning: {warning}", style="yellow")
+    _say(f"Report: {scene_folder(out, evaluation.scene) / 'report.html'}")
+    _say("")
 
 
-def _cells(figures: MethodEvaluation, truth: bool) -> list[str]:
-    measured = [figures.fcm.get("0.01"), figures.precision.get("0.01")] if truth else []
+def _cells(figures: MethodEvaluation) -> list[str]:
+    measured = [figures.fcm.get("0.01"), figures.precision.get("0.01")]
     shares = [*measured, figures.estimated_precision]
     return [
         "yes" if figures.cycle_consistent else "no",
@@ -335,8 +358,8 @@ def study(
     with _interruptible("the same command continues after the last finished sample"):
         done = run_study(name, out, samples, data, jobs, progress=True)
     for verdict in done.results.verdicts:
-        typer.echo(verdict)
-    typer.echo(f"Report: {done.report}")
+        _say(verdict)
+    _say(f"Report: {done.report}")
 
 
 @data_app.command("list")
@@ -345,10 +368,10 @@ def data_list() -> None:
     for entry in catalogue.datasets():
         own = [scene.name.split("/")[1] for scene in entry.scenes]
         scenes = ", ".join(entry.members or own)
-        typer.echo(f"{entry.name}: {entry.title}")
-        typer.echo(f"  scenes: {scenes}")
-        typer.echo(f"  cite: {entry.citation}")
-        typer.echo(f"  terms: {entry.terms}")
+        _say(f"{entry.name}: {entry.title}")
+        _say(f"  scenes: {scenes}")
+        _say(f"  cite: {entry.citation}")
+        _say(f"  terms: {entry.terms}")
 
 
 @data_app.command("fetch")
@@ -359,7 +382,7 @@ def data_fetch(
     """Download a data set, check it, and say where it lies."""
     with _interruptible("scenes that are complete stay"):
         for folder in catalogue.fetch(name, data):
-            typer.echo(f"complete: {folder}")
+            _say(f"complete: {folder}")
 
 
 @data_app.command("verify")
@@ -371,7 +394,7 @@ def data_verify(
     with _interruptible("nothing was changed"):
         checks = catalogue.check_files(name, data)
     for check in checks:
-        typer.echo(f"{check.status:8} {check.path}")
+        _say(f"{check.status:8} {check.path}")
     bad = sum(check.status in ("missing", "differs") for check in checks)
     if bad:
         raise NmfsyncError(f"{bad} of {len(checks)} files of {name} are missing or differ")
@@ -380,7 +403,7 @@ def data_verify(
 @data_app.command("path")
 def data_path() -> None:
     """Print the folder in which downloaded data sets are kept."""
-    typer.echo(catalogue.cache_folder())
+    _say(catalogue.cache_folder())
 
 
 @app.command("synchronise")
@@ -457,36 +480,36 @@ def synchronise(
             progress=True,
         )
     _print_change(done)
-    typer.echo(f"Report: {done.report}")
+    _say(f"Report: {done.report}")
 
 
 def _print_change(done: SynchronisedFile) -> None:
     change = done.change
-    typer.echo(
+    _say(
         f"{change.images:,} images, {change.features:,} features, "
         f"{change.pairs:,} pairs of images with matches"
     )
-    typer.echo(", ".join(f"{name}: {value}" for name, value in flatten(done.result.settings or {})))
+    _say(", ".join(f"{name}: {value}" for name, value in flatten(done.result.settings or {})))
     table = Table()
     table.add_column("")
     for heading in ("before", "after"):
         table.add_column(heading, justify="right")
     for row in change_rows(change):
         table.add_row(*row)
-    Console().print(table)
-    typer.echo(f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added")
+    _console().print(table)
+    _say(f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added")
     for remark in done.remarks:
-        typer.echo(remark)
+        _say(remark)
     _print_doubtful(done)
-    typer.echo(f"Wrote {done.path}")
+    _say(f"Wrote {done.path}")
 
 
 def _print_doubtful(done: SynchronisedFile) -> None:
     pairs = image_pairs_of(done.confidence, done.result.image_of)
     if rows := doubtful_rows(pairs, names_of(done.result), MOST_LINES):
-        typer.echo(doubtful_sentence(pairs))
+        _say(doubtful_sentence(pairs))
     for a, b, matches, precision in rows:
-        typer.echo(f"  {a} and {b}: {precision} of {matches} matches")
+        _say(f"  {a} and {b}: {precision} of {matches} matches")
 
 
 @contextmanager
@@ -494,15 +517,59 @@ def _warnings_as_lines() -> Iterator[None]:
     with collected_warnings() as texts:
         yield
     for text in texts:
-        typer.echo(f"Warning: {text}", err=True)
+        _say(f"Warning: {text}", err=True)
 
 
 def main() -> None:
     """Run the command line; mistakes of the user end in one line and exit code 1."""
+    _open_streams()
     try:
-        with _stopped_by_sigterm():
-            app()
+        with _stopped_by_sigterm(), compilation_shown():
+            code = app(standalone_mode=False)
     except BrokenPipeError:
         os._exit(1)  # the reader of our output is gone, and flushing would fail again
     except (NmfsyncError, OSError, MemoryError) as error:
         sys.exit(f"Error: {reason_of(error)}")
+    except typer.Abort as stop:  # Ctrl-C where there is nothing to continue
+        _say("Interrupted", err=True)
+        sys.exit(_code_of(stop.__cause__))
+    except RuntimeError as error:
+        if not is_thread_limit(error):
+            raise
+        sys.exit(f"Error: {reason_of(error)}")
+    except _WrongUsage as error:
+        error.message = "\n".join(map(printable, error.message.split("\n")))
+        error.show()
+        code = error.exit_code
+    sys.exit(code)
+
+
+# What typer says of wrong options; its name differs between versions.
+_WrongUsage: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+
+def _open_streams() -> None:
+    """Make stdout and stderr take any text, and be there."""
+    codecs.register_error(_PLAIN, _in_plain_letters)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # it was closed, and the next file to be opened would be in its place
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=_PLAIN)
+
+
+_PLAIN = "nmfsync.plain"
+
+_PLAIN_LETTERS = {"–": "-", "→": "->", "≥": ">=", "≤": "<=", "×": "x", "…": "...", "θ": "theta"}
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Replace characters that the encoding of a stream lacks."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    error.end = error.start + 1
+    plain = _PLAIN_LETTERS.get(error.object[error.start])
+    return (plain, error.end) if plain else codecs.backslashreplace_errors(error)

@@ -1,6 +1,8 @@
 """The one kind of error and the one kind of warning that are meant for the user."""
 
 import difflib
+import os
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,20 +24,44 @@ class TooLargeError(NmfsyncError):
     """The problem is too large for this method."""
 
 
+# Control characters, what reverses the direction of writing, and halves of characters that do
+# not stand for a byte of a file name.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udc7f\udd00-\udfff]")
+
+
+def printable(text: str) -> str:
+    r"""Return text from outside, for instance a file's name, as one line that any file can hold.
+
+    What would act on a terminal is written as an escape, like \x1b; bytes of a
+    file name are read as UTF-8, whatever the locale, or else written as an escape.
+    """
+    if text.isprintable():
+        return text
+    text = UNPRINTABLE.sub(lambda c: c[0].encode("unicode_escape").decode(), text)
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def reason_of(error: BaseException) -> str:
     """Say in one line what went wrong."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'output'}: {error.strerror}"
+        return printable(f"{os.fsdecode(error.filename or 'output')}: {error.strerror}")
     if isinstance(error, MemoryError):
         return "not enough memory; use fewer features, a smaller --universe, or other --methods"
-    return " ".join(str(error).split())
+    if is_thread_limit(error):
+        return "no more threads can be started; raise the limit (ulimit -u), or use --jobs 1"
+    return printable(" ".join(str(error).split()))
+
+
+def is_thread_limit(error: BaseException) -> bool:
+    """Whether an error says that the system gives no more threads."""
+    return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
 
 
 def shown(text: object, most: int = 60) -> str:
     """Return text from outside as a message may quote it: printable, in one line, not long."""
     text = str(text)
     text = text if len(text) <= most else text[: most - 1] + "…"
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable(text)
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
@@ -57,7 +83,8 @@ def collected_warnings() -> Iterator[list[str]]:
         try:
             yield texts
         finally:
-            texts += [str(w.message) for w in caught if issubclass(w.category, NmfsyncWarning)]
+            kept = (w.message for w in caught if issubclass(w.category, NmfsyncWarning))
+            texts += [printable(str(message)) for message in kept]
     for w in caught:
         if not issubclass(w.category, NmfsyncWarning):
             warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)

@@ -1,6 +1,7 @@
 """The report of a data set."""
 
 import csv
+import dataclasses
 
 import pytest
 
@@ -102,3 +103,17 @@ def test_data_set_without_truth(tmp_path, three):
     write_dataset_report(tmp_path, "set", two_scenes(scene, features)[1:])
     assert [path.name for path in tmp_path.glob("*.png")] == ["mine.png"]
     assert Page((tmp_path / "report.html").read_text()).sources == []
+
+
+def test_without_truth_there_are_no_empty_columns(three, tmp_path):
+    scene, features = three
+    results = results_for(features)
+    unknown = evaluation_of(dataclasses.replace(scene, truth=None), features, results)
+    write_dataset_report(tmp_path, "set", [unknown])
+    html = (tmp_path / "report.html").read_text()
+    page = Page(html)
+    assert ">–<" not in html
+    assert "Measured" not in page.text
+    assert "Estimated precision" in page.text
+    write_dataset_report(tmp_path, "set", [unknown, *two_scenes(scene, features)])
+    assert "truth not known" in Page((tmp_path / "report.html").read_text()).text

@@ -3,9 +3,12 @@
 import operator
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import types
+from contextlib import suppress
 
 import cv2
 import numpy as np
@@ -17,7 +20,7 @@ from nmfsync.features.extract import extract_all
 from nmfsync.matching import match as matching
 from nmfsync.matching.match import match
 from nmfsync.runtime.engine import engine, stream
-from nmfsync.runtime.threads import thread_count
+from nmfsync.runtime.threads import Threads, thread_count
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +81,12 @@ def test_no_thread_works_on_when_the_results_are_closed(monkeypatch):
     inside, started, go_on = [], [], threading.Event()
     before = set(threading.enumerate())
 
-    class Waited(threading.Condition):
-        def wait_for(self, *arguments):
+    class Closed(Threads):
+        def shutdown(self, **options):
             go_on.set()  # no sooner may those that are inside go on
-            return super().wait_for(*arguments)
+            super().shutdown(**options)
 
-    monkeypatch.setattr("nmfsync.runtime.engine.Condition", Waited)
+    monkeypatch.setattr("nmfsync.runtime.engine.Threads", Closed)
 
     def work(n):
         started.append(n)
@@ -146,6 +149,75 @@ def test_a_cluster_that_does_not_answer_is_an_error(monkeypatch):
     ):
         pass
     with pytest.raises(NmfsyncError, match="no Dask scheduler"), engine("dask", "nowhere:x"):
+        pass
+
+
+@pytest.fixture
+def listener():
+    """A server that accepts connections; what it says first is put into the list."""
+    says = []
+
+    def serve():
+        with suppress(OSError):
+            while True:
+                connection = server.accept()[0]
+                kept.append(connection)
+                for greeting in says:
+                    connection.sendall(greeting)
+
+    kept = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1], says
+        server.shutdown(socket.SHUT_RDWR)
+    for connection in kept:
+        connection.close()
+
+
+@pytest.fixture
+def ray(monkeypatch):
+    """A stand-in for Ray; the list of addresses that it was to connect to."""
+    asked = []
+
+    def init(address, **options):
+        asked.append(address)
+        raise ConnectionError("a stand-in")
+
+    ray = types.ModuleType("ray")
+    ray.init = init
+    ray.util = types.ModuleType("ray.util")
+    ray.util.joblib = types.ModuleType("ray.util.joblib")
+    ray.util.joblib.register_ray = lambda: None
+    for module in (ray, ray.util, ray.util.joblib):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr("nmfsync.runtime.engine.find_spec", lambda name: True)
+    monkeypatch.setattr("nmfsync.runtime.engine.TIMEOUT", 0.3)
+    return asked
+
+
+@pytest.mark.parametrize("start", ["", "ray://"])
+def test_ray_is_not_asked_where_nothing_answers(ray, listener, start):
+    port, says = listener
+    for address in ("127.0.0.1:1", f"127.0.0.1:{port}", "x", "127.0.0.1:x", "127.0.0.1:99999"):
+        with (
+            pytest.raises(NmfsyncError, match=f"no Ray cluster answers at {start}{address} "),
+            engine("ray", f"{start}{address}"),
+        ):
+            pass
+    assert ray == []
+    says.append(b"x")
+    with pytest.raises(NmfsyncError, match="a stand-in"), engine("ray", f"{start}127.0.0.1:{port}"):
+        pass
+    assert ray == [f"{start}127.0.0.1:{port}"]
+
+
+def test_a_dask_scheduler_that_says_nothing_is_an_error(listener, monkeypatch):
+    pytest.importorskip("distributed", reason="needs nmfsync[dask]")
+    monkeypatch.setattr("nmfsync.runtime.engine.TIMEOUT", 0.3)
+    with (
+        pytest.raises(NmfsyncError, match="timed out"),
+        engine("dask", f"tcp://127.0.0.1:{listener[0]}"),
+    ):
         pass
 
 

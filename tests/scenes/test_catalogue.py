@@ -147,3 +147,17 @@ def test_the_paper_has_eighteen_instances_in_its_order():
     assert names[:8] == scene_names("graffiti")
     assert names[8:14] == scene_names("epfl")
     assert set(names[14:]) < set(scene_names("middlebury"))
+
+
+@pytest.mark.parametrize("home", [RuntimeError("no home"), "~/.cache/nmfsync"])
+def test_without_a_home_downloads_have_another_place(monkeypatch, tmp_path, home):
+    def os_cache(project):
+        if isinstance(home, Exception):
+            raise home
+        return home
+
+    monkeypatch.setattr(catalogue.pooch, "os_cache", os_cache)
+    monkeypatch.setattr(catalogue, "private_folder", lambda: tmp_path)
+    assert catalogue.cache_folder() == tmp_path / "nmfsync-data"
+    monkeypatch.setattr(catalogue, "private_folder", lambda: None)
+    assert catalogue.cache_folder().is_absolute()

@@ -1,16 +1,21 @@
 """Downloading, against a real server on this machine."""
 
+import io
 import json
 import os
 import socket
 import tarfile
 import threading
+import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from itertools import repeat
 from pathlib import Path
 
 import pytest
 
-from archive_server import ArchiveServer, archive_server, sha256, tar_gz, zipped
+from archive_server import ArchiveServer, Reply, archive_server, sha256, tar_gz, zipped
 from builders import one_line
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.scenes import catalogue, download
@@ -264,6 +269,108 @@ def test_archive_that_would_fill_the_disk_is_refused(server, cache):
     giant.size = download.MAX_UNPACKED + 1
     write_catalogue(("a", None, server.serve("a.tar.gz", tar_gz(FILES, giant))))
     with pytest.raises(NmfsyncError, match="unpacks to more than 4 GB"):
+        catalogue.fetch("set")
+    assert everything_below(cache) == ["set"]
+
+
+def drip():
+    """A byte now and then, for longer than anybody waits."""
+    for _ in range(600):
+        time.sleep(0.05)
+        yield b"x"
+
+
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        (Reply(pieces=drip()), r"too slow: sent \d+ bytes in 0.3 seconds"),
+        (Reply(pieces=repeat(bytes(2**16))), "sends more than 500,000 bytes"),
+        (Reply(claimed=5), "the connection was cut"),
+        (Reply(), "received a file of 0 bytes"),
+        (Reply(status=302, location="archive"), "Exceeded 30 redirects"),
+    ],
+    ids=["drip", "endless", "nothing of five bytes", "nothing", "circle"],
+)
+def test_address_that_never_sends_an_archive_is_given_up(server, cache, monkeypatch, reply, fault):
+    monkeypatch.setattr(download, "WINDOW", 0.3)
+    monkeypatch.setattr(download, "MAX_RECEIVED", 500_000)
+    write_catalogue(("a", None, server.answer("archive", reply)))
+    with pytest.raises(NmfsyncError, match=fault):
+        catalogue.fetch("set")
+    assert everything_below(cache) == ["set"]
+
+
+def test_address_that_is_slow_for_a_good_while_is_waited_for(server, cache, monkeypatch):
+    def pieces():
+        for byte in GOOD:
+            time.sleep(1 / len(GOOD))
+            yield bytes([byte])
+
+    monkeypatch.setattr(download, "WINDOW", 0.3)
+    monkeypatch.setattr(download, "LEAST_RATE", 0)
+    write_catalogue(("a", None, server.answer("archive", Reply(pieces=pieces()))))
+    assert catalogue.fetch("set") == [cache / "set/a"]
+
+
+def test_without_another_thread_it_is_downloaded_all_the_same(server, cache, monkeypatch):
+    class NoneLeft(threading.Thread):
+        def start(self):
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(download, "Thread", NoneLeft)
+    write_catalogue(("a", None, server.serve("a.tar.gz", GOOD)))
+    assert catalogue.fetch("set") == [cache / "set/a"]
+
+
+def overlapping() -> bytes:
+    """A zip archive with two names for the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as pack:
+        pack.writestr("img1.ppm", os.urandom(3000))
+        first = pack.infolist()[0]
+        for n in range(9):
+            again = copy(first)
+            again.filename = again.orig_filename = f"img{n}.pgm"
+            pack.filelist.append(again)
+            pack.NameToInfo[again.filename] = again
+    return buffer.getvalue()
+
+
+def long_header() -> bytes:
+    """A tar archive with a name of 20 MB, which is 20 kB of the archive."""
+    name = tarfile.TarInfo("././@LongLink")
+    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 20 * 2**20
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        tar.addfile(name, io.BytesIO(b"x" * name.size))
+    return buffer.getvalue()
+
+
+MANY = {f"{n}": b"x" for n in range(20)}
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (tar_gz(MANY), "more than 10 files"),
+        (zipped(MANY), "more than 10 files"),
+        (tar_gz({}), "the archive contains nothing"),
+        (zipped({}), "the archive contains nothing"),
+        (tar_gz({"a": b"", "b": b""}), "the archive contains nothing"),
+        (tar_gz({**FILES, "a/" * 2000 + "b": b"x"}), "…', which is not a usable name"),
+        (zipped({**FILES, "a/" * 2000 + "b": b"x"}), "…', which is not a usable name"),
+        (tar_gz({**FILES, "a" * 5000: b"x"}), "aa…', which is not a usable name"),
+        (tar_gz({**FILES, "a\x1b[31m": b"x"}), r"'a\\x1b\[31m', which is not a usable name"),
+        (overlapping(), "the same bytes several times|Overlapped entries"),
+        (long_header(), "a header of 20,971,520 bytes"),
+    ],
+    ids=["tar members", "zip members", "empty tar", "empty zip", "empty files", "deep tar",
+         "deep zip", "long name", "control characters", "overlapping", "long header"],
+)  # fmt: skip
+def test_archive_beyond_the_limits_is_refused_whole(server, cache, monkeypatch, body, fault):
+    monkeypatch.setattr(download, "MAX_MEMBERS", 10)
+    write_catalogue(("a", None, server.serve("archive", body)), files={})
+    with pytest.raises(NmfsyncError, match=fault):
         catalogue.fetch("set")
     assert everything_below(cache) == ["set"]
 

@@ -7,7 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from nmfsync.evaluation.errors import MatchErrors
-from nmfsync.runtime.compiled import compiled, first_from, next_common
+from nmfsync.runtime.ascending import first_from, next_common
+from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches

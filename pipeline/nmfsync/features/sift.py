@@ -54,7 +54,8 @@ def extract(
     features : int
         At most this many features; fewer where SIFT finds fewer.
     orientations : bool
-        Keep all orientations of a position, each as a feature of its own.
+        Keep all orientations of a position, each as a feature of its own, also in
+        the ratio test of `match`.
     contrast : float
         SIFT's contrast threshold: a lower one finds more, weaker features.
     max_pixels : int

@@ -13,13 +13,14 @@ from nmfsync.report.estimates import (
     image_pairs_of,
     names_of,
 )
-from nmfsync.report.figures.style import style_of, to_png
+from nmfsync.report.figures.style import default_look, style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
 from nmfsync.report.page import Picture, count, decimal, environment, flatten, write_bytes
 from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import Matches
 
 
+@default_look()
 def write_change_report(
     path: Path,
     names: tuple[str, str],

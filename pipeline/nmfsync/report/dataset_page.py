@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.figures.curves import dataset_figure
-from nmfsync.report.figures.style import HEADLINE, style_of, to_png
+from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
 from nmfsync.report.page import Cell, Picture, environment, mark_best, percent, write_bytes
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.runtime.publish import publication
@@ -21,6 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
+@default_look()
 def write_dataset_report(
     folder: Path,
     title: str,
@@ -58,6 +59,7 @@ def write_dataset_report(
     estimated = list(dict.fromkeys(["input", *(evaluation.tracks for evaluation in evaluations)]))
     reliability = reliability_picture(evaluations, estimated)
     methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
+    measured = any(evaluation.truth != "none" for evaluation in evaluations)
     scenes = [
         (labels.get(e.scene, e.scene), e, _link(folder, e.scene), _scene_cells(e, methods))
         for e in evaluations
@@ -70,9 +72,11 @@ def write_dataset_report(
             methods=[style_of(name).name for name in methods],
             scenes=scenes,
             means=_means(evaluations, methods),
+            measured=measured,
             estimated=[style_of(name).name for name in estimated],
             estimates=[
-                (labels.get(e.scene, e.scene), _estimate_cells(e, estimated)) for e in evaluations
+                (labels.get(e.scene, e.scene), _estimate_cells(e, estimated, measured))
+                for e in evaluations
             ],
             differences=_mean_differences(evaluations, estimated),
             reliability=reliability,
@@ -106,7 +110,9 @@ def _plots(evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str]) ->
 
 
 def _scene_cells(evaluation: SceneEvaluation, methods: Sequence[str]) -> list[Cell]:
-    """Return two cells for every method: FCM and precision at 1 %."""
+    """Return two cells for every method: FCM and precision at 1 %; none without truth."""
+    if evaluation.truth == "none":
+        return []
     return _paired([_headlines(evaluation, methods, curve) for curve in ("fcm", "precision")])
 
 
@@ -128,11 +134,15 @@ def _means(
     return len(complete), _paired([means[: len(methods)], means[len(methods) :]])
 
 
-def _estimate_cells(evaluation: SceneEvaluation, methods: Sequence[str]) -> list[Cell]:
-    """Return three cells for every method: precision, estimated, measured, and the difference."""
-    return [
-        Cell(text) for name in methods for text in _estimate_texts(evaluation.methods.get(name))
-    ]
+def _estimate_cells(
+    evaluation: SceneEvaluation, methods: Sequence[str], measured: bool
+) -> list[Cell]:
+    """Return three cells for every method: precision, estimated, measured, and the difference.
+
+    Only the first one unless the truth of any scene on the page is known.
+    """
+    texts = [_estimate_texts(evaluation.methods.get(name)) for name in methods]
+    return [Cell(text) for three in texts for text in three[: 3 if measured else 1]]
 
 
 def _estimate_texts(method: MethodEvaluation | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from nmfsync.errors import printable
 from nmfsync.evaluation.confidence import Confidence, precision_by_image_pair
 from nmfsync.evaluation.summary import ImagePairEvaluation, SceneEvaluation
 from nmfsync.report.figures.style import HEADLINE, style_of
@@ -53,7 +54,11 @@ def result_sentence(confidence: Confidence, source: str) -> str:
 def names_of(matches: Matches) -> Sequence[str]:
     """Return the names of the images, or else their numbers from 0, as in `tracks.csv`."""
     source = matches.source
-    return source.names if source is not None else [str(i) for i in range(len(matches.sizes))]
+    return (
+        [printable(n) for n in source.names]
+        if source is not None
+        else [str(i) for i in range(len(matches.sizes))]
+    )
 
 
 def image_pairs_of(confidence: Confidence, image_of: IntArray) -> list[ImagePairEvaluation]:

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
+from nmfsync.errors import printable
 from nmfsync.evaluation.summary import MethodEvaluation
 from nmfsync.runtime.files import atomic_write
 
@@ -125,6 +126,7 @@ def environment() -> Environment:
         loader=PackageLoader("nmfsync.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

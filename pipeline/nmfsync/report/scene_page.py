@@ -19,7 +19,7 @@ from nmfsync.report.figures.cameras import cameras_figure
 from nmfsync.report.figures.curves import fcm_figure
 from nmfsync.report.figures.matrix import matrix_figure
 from nmfsync.report.figures.overlays import overlay_pairs, pair_figure
-from nmfsync.report.figures.style import HEADLINE, style_of, to_png
+from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
 from nmfsync.report.figures.track_sheet import tracks_figure
 from nmfsync.report.page import (
@@ -84,6 +84,7 @@ _TRACKS_CAPTION = (
 )
 
 
+@default_look()
 def write_scene_report(
     folder: Path,
     scene: Scene,
@@ -306,7 +307,7 @@ def _columns(evaluation: SceneEvaluation) -> dict[str, list[Cell]]:
         "FCM\n1 %": mark_best([m.fcm.get(HEADLINE) for m in figures], percent, max),
         "Precision\n1 %": mark_best([m.precision.get(HEADLINE) for m in figures], percent, max),
     }
-    return {
+    columns = {
         "Matches": [Cell(count(m.matchings)) for m in figures],
         **(measured if evaluation.truth != "none" else {}),
         # Not marked: the largest estimate need not be the best result.
@@ -315,6 +316,8 @@ def _columns(evaluation: SceneEvaluation) -> dict[str, list[Cell]]:
         "Time,\ns": _costs({name: m.seconds for name, m in methods.items()}),
         "Memory,\nMB": _costs({name: m.peak_memory_mb for name, m in methods.items()}),
     }
+    known = {heading for heading, cells in columns.items() if any(c.text != "–" for c in cells)}
+    return {heading: cells for heading, cells in columns.items() if heading in known}
 
 
 def _costs(values: Mapping[str, float]) -> list[Cell]:

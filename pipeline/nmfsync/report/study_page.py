@@ -14,6 +14,7 @@ from nmfsync.report.figures.style import (
     GRID,
     INK,
     MethodStyle,
+    default_look,
     legend_of,
     line_of,
     styles_of,
@@ -30,6 +31,7 @@ PANELS = 6  # in a line; more make the figure too wide for a page
 BEST = {"gt_error": (min, 1), "f_score": (max, 3)}
 
 
+@default_look()
 def write_study_report(folder: Path, study: Study, results: Results) -> None:
     """Write `figure.png`, `figure.pdf` and `report.html`.
 

@@ -3,21 +3,22 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed
-from tqdm import tqdm
 
-from nmfsync.errors import NmfsyncError, reason_of
+from nmfsync.errors import NmfsyncError, printable, reason_of
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.report.dataset_page import write_dataset_report
 from nmfsync.run.scene import run_scene
 from nmfsync.run.settings import Settings
+from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.engine import ENGINES
 from nmfsync.runtime.engine import engine as use_engine
+from nmfsync.runtime.progress import Bar
 from nmfsync.runtime.workers import ending_with_this_process
 from nmfsync.scenes.catalogue import datasets, is_in_catalogue, scene_names
 from nmfsync.scenes.layouts import name_of_folder
@@ -133,7 +134,7 @@ def _run_all(
     progress: bool,
 ) -> None:
     total = len(settings.steps) * len(names)
-    with tqdm(total=total, unit="step", disable=None if progress else True, leave=False) as bar:
+    with Bar(total=total, unit="step", disable=None if progress else True, leave=False) as bar:
 
         def finished(name: str, result: SceneEvaluation | str) -> None:
             if not isinstance(result, str):
@@ -150,8 +151,8 @@ def _run_all(
         else:
             here = Path.cwd()
             work = (
-                delayed(_run_elsewhere)(here, name, settings, out, data, None, first)
-                for name, first in names.items()
+                delayed(_run_elsewhere)(here, n == 0, name, settings, out, data, None, first)
+                for n, (name, first) in enumerate(names.items())
             )
             parallel = Parallel(
                 n_jobs=min(jobs, len(names)), return_as="generator", **ending_with_this_process()
@@ -159,7 +160,7 @@ def _run_all(
             with closing(parallel(work)) as results:
                 for name, result in zip(names, results, strict=True):
                     finished(name, result)
-                    bar.set_description(f"{name} done")
+                    bar.set_description(f"{printable(name)} done")
                     bar.update(len(settings.steps))
 
 
@@ -178,10 +179,12 @@ def _run_one(
         return reason_of(error)
 
 
-def _run_elsewhere(folder: Path, *arguments: Any) -> SceneEvaluation | str:
+def _run_elsewhere(folder: Path, speaks: bool, *arguments: Any) -> SceneEvaluation | str:
     """Run one scene in another process, which may have started in another folder."""
     os.chdir(folder)
-    return _run_one(*arguments)
+    # All processes may have to compile; one says so.
+    with compilation_shown(bars=False) if speaks else nullcontext():
+        return _run_one(*arguments)
 
 
 def _advance(bar: Any, name: str) -> Callable[[str], None]:
@@ -189,7 +192,7 @@ def _advance(bar: Any, name: str) -> Callable[[str], None]:
 
     def show(step: str) -> None:
         bar.update(0 if step == "images" else 1)
-        bar.set_description(f"{name}: {step}")
+        bar.set_description(f"{printable(name)}: {step}")
         if step == "report":
             bar.update(1)
 

@@ -8,7 +8,7 @@ from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.cache import key_of
 from nmfsync.runtime.files import is_temporary
 from nmfsync.runtime.publish import locked, read_record, recover, write_record
-from nmfsync.scenes.scene import Scene
+from nmfsync.scenes.scene import Scene, scene_folder
 
 _LONGEST = 200  # bytes of a name that gets a digest; file systems take 255
 
@@ -40,7 +40,7 @@ def claim_folder(scene: Scene, out: Path, first: bool = True) -> str:
         If the folder cannot be made.
     """
     name = scene.name if scene.folder is None else _claim(scene.name, scene.folder, out, first)
-    folder = out / name
+    folder = scene_folder(out, name)
     folder.mkdir(parents=True, exist_ok=True)
     place = folder.resolve()
     if any(path.parent.resolve().is_relative_to(place) for path in scene.paths):
@@ -52,15 +52,15 @@ def claim_folder(scene: Scene, out: Path, first: bool = True) -> str:
 def _claim(name: str, source: Path, out: Path, first: bool) -> str:
     """Return the name that belongs to a folder of images; claim one if none does."""
     owner = _relative(source, out)
-    (out / name).parent.mkdir(parents=True, exist_ok=True)
-    with locked((out / name).parent):
+    scene_folder(out, name).parent.mkdir(parents=True, exist_ok=True)
+    with locked(scene_folder(out, name).parent):
         for candidate in _candidates(name, owner):
-            known = _owner_of(out / candidate)
+            known = _owner_of(scene_folder(out, candidate))
             if known is not None and (known == owner or _are_one(out.resolve() / known, source)):
                 return candidate
         for candidate in _candidates(name, owner):
-            if (first or candidate != name) and _is_free(out / candidate):
-                write_record(out / candidate, {"input": owner, "files": []})
+            if (first or candidate != name) and _is_free(scene_folder(out, candidate)):
+                write_record(scene_folder(out, candidate), {"input": owner, "files": []})
                 return candidate
     raise NmfsyncError(f"{out / name}: belongs to another input; use another --out")
 

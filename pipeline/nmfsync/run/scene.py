@@ -40,7 +40,7 @@ from nmfsync.runtime.files import sweep_below
 from nmfsync.runtime.publish import publication
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.listing import listing, summary
-from nmfsync.scenes.scene import Scene
+from nmfsync.scenes.scene import Scene, scene_folder
 from nmfsync.synchronisation.methods import METHODS, MIN_PROBABILITY, resolve_universe_size
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.arrays import IntArray
@@ -104,7 +104,7 @@ def run_scene(
             f"{scene.name} holds other files or another folder's results; "
             f"the results of this one are in {own}"
         )
-    scene, folder = replace(scene, name=own), Path(out) / own
+    scene, folder = replace(scene, name=own), scene_folder(Path(out), own)
     sweep_below(folder)
     stages = Stages(folder / "stages", bars=progress is not None)
     step("features")

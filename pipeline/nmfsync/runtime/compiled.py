@@ -1,58 +1,186 @@
-"""Compiled kernels: plain loops over arrays, where NumPy would need large temporary arrays."""
+"""Compiled kernels: plain loops over arrays, where NumPy would need large temporary arrays.
 
-from collections.abc import Callable
+The machine code is kept on disk, a file for every kernel and the types of its
+arguments, and nothing that happens to the disk stops the program: a file that is
+damaged, or of other sources or libraries, counts as missing and is written
+again, and where no folder is writable, every process compiles for itself.
+"""
+
+import hashlib
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from numba import njit
+import llvmlite
+import numba
+from numba.core import event
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
+
+from nmfsync.runtime.files import atomic_write, is_writable, private_folder
+from nmfsync.runtime.progress import DELAY, bar, note
+
+_HASH = hashlib.sha256
+
+_COMPILATION = "numba:compile"  # numba's name of the event
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile a function at its first call, and keep the machine code on disk.
+    """Compile a function at its first call, and keep the machine code on disk if possible.
 
-    The compiled function releases the GIL. If neither the folder of the package
-    nor the user's cache folder is writable, every process compiles it again.
+    The compiled function releases the GIL.
     """
-    kernel: Callable[..., Any]
-    try:
-        kernel = njit(cache=True, nogil=True, **options)(function)
-    except RuntimeError:
-        kernel = njit(nogil=True, **options)(function)
+    kernel: Callable[..., Any] = numba.njit(nogil=True, **options)(function)
+    kernel._cache = _MachineCode(function)  # type: ignore[attr-defined]  # in place of numba's
     return kernel
 
 
-@compiled
-def first_from(values, start, stop, least):
-    """Find the first of the ascending values[start:stop] that is at least `least`, or `stop`."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if values[middle] < least:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
+class _MachineCode(NullCache):  # type: ignore[misc]  # numba has no types
+    """The machine code of a kernel: what numba asks for it, and hands over to be kept.
 
-
-# A list that is this many times as long as another one is searched, not read.
-FAR_LONGER = 8
-
-
-@compiled
-def next_common(values, e, e_stop, f, f_stop):
-    """Find the next value that two ascending parts of an array have in common.
-
-    The parts are values[e:e_stop] and values[f:f_stop]. Takes no longer than the shorter
-    part is long, but for a logarithm.
-
-    Returns
-    -------
-    e, f : int
-        The places of the value; without one, `e` or `f` is where its part stops.
+    numba's own cache raises an error where no folder is writable or a file is
+    damaged, loads code that was changed, and does not notice that a kernel that
+    was inlined is another one.
     """
-    while e < e_stop and f < f_stop and values[e] != values[f]:
-        if values[e] < values[f]:
-            far = e_stop - e > FAR_LONGER * (f_stop - f)
-            e = first_from(values, e, e_stop, values[f]) if far else e + 1
-        else:
-            far = f_stop - f > FAR_LONGER * (e_stop - e)
-            f = first_from(values, f, f_stop, values[e]) if far else f + 1
-    return e, f
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        code = function.__code__
+        self._sources = Path(code.co_filename).parent
+        python = sys.implementation.cache_tag
+        self._name = f"{Path(code.co_filename).stem}.{function.__qualname__}.{python}"
+
+    @property
+    def cache_path(self) -> str | None:
+        folder = _folder_of(self._sources)
+        return str(folder) if folder else None
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the code for these types of arguments; None to have it compiled."""
+        target.refresh()
+        try:
+            kept = self._file(signature, target.codegen()).read_bytes()
+            made_from, code = kept[: _HASH().digest_size], kept[_HASH().digest_size :]
+            if made_from == _seal(self._sources, code):
+                return CompileResult._rebuild(target, *pickle.loads(code))
+        except Exception:  # whatever is wrong with the file, the remedy is to make it again
+            return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep the code, if there is a place for it."""
+        if result.library.has_dynamic_globals:  # addresses of this process
+            return
+        with suppress(Exception):  # a full disk, a folder that is gone
+            code = dumps(result._reduce())
+            with atomic_write(self._file(signature, result.codegen)) as temporary:
+                temporary.write_bytes(_seal(self._sources, code) + code)
+
+    def _file(self, signature: Any, codegen: Any) -> Path:
+        folder = _folder_of(self._sources)
+        if folder is None:
+            raise FileNotFoundError
+        key = _HASH(repr((signature, codegen.magic_tuple())).encode()).hexdigest()[:16]
+        return folder / f"{self._name}.{key}.nbc"
+
+
+def _seal(sources: Path, code: bytes) -> bytes:
+    """Digest of machine code and of what it was made from."""
+    return _HASH(_digest_of_sources(sources) + code).digest()
+
+
+@cache
+def _digest_of_sources(folder: Path) -> bytes:
+    """Digest of the compiler, and of the modules whose kernels those of a folder may call."""
+    digest = _HASH(f"{numba.__version__} {llvmlite.__version__}".encode())
+    for file in (*sorted(folder.glob("*.py")), Path(__file__).with_name("ascending.py")):
+        digest.update(_HASH(file.read_bytes()).digest())
+    return digest.digest()
+
+
+@cache
+def _folder_of(sources: Path) -> Path | None:
+    """Return the folder for the machine code of the kernels in a folder of modules, or None."""
+    return next(filter(is_writable, _folders(sources)), None)
+
+
+def _folders(sources: Path) -> Iterator[Path]:
+    """Yield the places that numba takes too, and one that users without a home have."""
+    own = f"{sources.name}_{_HASH(os.fsencode(sources)).hexdigest()[:16]}"
+    if numba.config.CACHE_DIR:
+        yield Path(numba.config.CACHE_DIR).absolute() / own
+    yield sources / "__pycache__"
+    home = Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    if home.is_absolute():  # else there is no home, and this is a folder named ~
+        yield home / own
+    # Only in a folder of our own: code is run that is read from it.
+    if temporary := private_folder():
+        yield temporary / own
+
+
+@contextmanager
+def compilation_shown(bars: bool = True) -> Iterator[None]:
+    """Say on stderr, once, if the block has to compile for longer than `DELAY`.
+
+    Parameters
+    ----------
+    bars : bool
+        Also show which kernel is compiled, if stderr is a terminal.
+    """
+    listener = _Listener(bars)
+    event.register(_COMPILATION, listener)
+    try:
+        yield
+    finally:
+        event.unregister(_COMPILATION, listener)
+        listener.close()
+
+
+class _Listener(event.Listener):  # type: ignore[misc]
+    """Hears of every kernel that is compiled. numba compiles on one thread at a time."""
+
+    def __init__(self, bars: bool) -> None:
+        self._bars = bars
+        self._bar: Any = None
+        self._started: list[float] = []  # of a kernel, and of those that it calls
+        self._spent, self._kernels = 0.0, 0
+
+    def on_start(self, event: Any) -> None:
+        self._started.append(time.monotonic())
+        self._kernels += 1
+        if self._spent + self._started[-1] - self._started[0] > DELAY:
+            self._show(event.data["dispatcher"].py_func.__name__)
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        started = self._started.pop()
+        if not self._started:
+            self._spent += time.monotonic() - started
+            self.close()
+
+    def _show(self, kernel: str) -> None:
+        _say_once()
+        if self._bar is None:
+            self._bar = bar(None, "Compiling", "kernel", self._bars, self._kernels)
+        self._bar.set_description_str(f"Compiling {kernel}", refresh=False)
+        self._bar.n = self._kernels
+        self._bar.refresh()
+
+    def close(self) -> None:
+        """Take the bar away until there is more to compile."""
+        if self._bar is not None:
+            self._bar.leave = False
+            self._bar.close()
+            self._bar = None
+
+
+@cache
+def _say_once() -> None:
+    kept = _folder_of(Path(__file__).parent)
+    when = "the first time only" if kept else "every time, as no folder for it is writable"
+    note(f"Compiling for this computer, {when}: about half a minute")

@@ -2,23 +2,26 @@
 
 import socket
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import islice
-from threading import Condition
+from itertools import islice, starmap
 from typing import Any, TypeVar
 
 import joblib
 from joblib.parallel import get_active_backend
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.runtime.threads import thread_count
+from nmfsync.runtime.threads import Threads, thread_count
 from nmfsync.runtime.workers import ending_with_this_process
 
 T = TypeVar("T")
 
-TIMEOUT = 10  # seconds to wait for a cluster
+TIMEOUT = 5  # seconds to wait for a cluster
+
+# What Ray's servers answer to: HTTP/2's preface, and settings that set nothing.
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 _BATCH = 256  # tasks sent at a time to an engine that returns all results together
 
@@ -70,7 +73,7 @@ def engine(name: str = "threads", address: str | None = None) -> Iterator[None]:
 @contextmanager
 def _dask(address: str | None) -> Iterator[None]:
     from distributed import Client
-    from distributed.comm import get_address_host_port
+    from distributed.comm import get_address_host_port, parse_address
 
     if address is None:
         raise NmfsyncError("engine dask needs the address of a scheduler, for instance "
@@ -78,9 +81,13 @@ def _dask(address: str | None) -> Iterator[None]:
     try:
         # Try the address before making a client: a client that cannot connect closes itself
         # some time later, and hangs for ever if another client is starting at that moment.
-        socket.create_connection(get_address_host_port(address), TIMEOUT).close()
+        host, port = get_address_host_port(address)
+        if parse_address(address)[0] == "tcp":  # others wait for us to begin
+            _hear_from(host, port)
+        else:
+            socket.create_connection((host, port), TIMEOUT).close()
         client = Client(address, timeout=TIMEOUT, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise NmfsyncError(f"no Dask scheduler answers at {address} ({error})") from None
     with client, joblib.parallel_config("dask", client=client):
         yield
@@ -92,8 +99,11 @@ def _ray(address: str | None) -> Iterator[None]:
     from ray.util.joblib import register_ray
 
     try:
+        if address is not None:
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            _hear_from(host, int(port), _HTTP2)
         ray.init(address or "auto", log_to_driver=False)
-    except (ConnectionError, ValueError) as error:
+    except (OSError, ValueError, OverflowError, RuntimeError) as error:
         where = f" at {address}" if address else ""
         raise NmfsyncError(f"no Ray cluster answers{where} ({error})") from None
     try:
@@ -102,6 +112,13 @@ def _ray(address: str | None) -> Iterator[None]:
             yield
     finally:
         ray.shutdown()
+
+
+def _hear_from(host: str, port: int, greeting: bytes = b"") -> None:
+    """Raise an error if nothing answers there: the clusters' own clients wait much longer."""
+    with socket.create_connection((host, port), TIMEOUT) as connection:
+        connection.sendall(greeting)
+        connection.recv(1)
 
 
 def stream(
@@ -129,8 +146,10 @@ def stream(
     """
     options = {"n_jobs": thread_count(), "prefer": "threads", "batch_size": 1}
     backend, _ = get_active_backend(prefer="threads")
-    stoppable = _Stoppable(function) if getattr(backend, "uses_threads", False) else None
-    calls = (joblib.delayed(stoppable or function)(*task) for task in tasks)
+    if getattr(backend, "uses_threads", False):
+        yield from _on_threads(function, tasks, backend.effective_n_jobs(thread_count()))
+        return
+    calls = (joblib.delayed(function)(*task) for task in tasks)
     if not backend.supports_return_generator:  # Ray's
         while batch := list(islice(calls, _BATCH)):
             yield from joblib.Parallel(**options)(batch)
@@ -143,36 +162,27 @@ def stream(
         with warnings.catch_warnings():  # about calls whose results are not used
             warnings.simplefilter("ignore", UserWarning)
             results.close()
-        if stoppable:
-            stoppable.stop()
 
 
-class _Stoppable:
-    """A function that does nothing any more after `stop`, on whatever thread it is called.
+def _on_threads(
+    function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], threads: int
+) -> Generator[T, None, None]:
+    """Do the tasks, two a thread ahead of the result that is handed out.
 
     joblib does not wait for its threads when it is interrupted. If a thread is
     still in OpenCV when Python ends, the program crashes.
     """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._running, self._stopped = 0, False
-        self._changed = Condition()
-
-    def __call__(self, *task: Any) -> Any:
-        with self._changed:
-            if self._stopped:
-                return None
-            self._running += 1
+    if threads <= 1:
+        yield from starmap(function, tasks)
+        return
+    with Threads(threads) as pool:
+        ahead: deque[Callable[[], T]] = deque()
         try:
-            return self._function(*task)
+            for task in tasks:
+                ahead.append(pool.begin(function, *task))
+                if len(ahead) >= 2 * threads:
+                    yield ahead.popleft()()
+            while ahead:
+                yield ahead.popleft()()
         finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Let no new call start, and wait for those that run."""
-        with self._changed:
-            self._stopped = True
-            self._changed.wait_for(lambda: self._running == 0)
+            pool.shutdown(cancel_futures=True)

@@ -182,6 +182,34 @@ def _host() -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", place)[:60]
 
 
+def is_writable(folder: Path) -> bool:
+    """Whether files can be made in a folder; it is made if it does not exist."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+@cache
+def private_folder() -> Path | None:
+    """Return a folder among the temporary ones that nobody else can write to, or None.
+
+    It keeps what users without a home would make again in every run.
+    """
+    if os.name != "posix":  # where every user has a home and temporary files of their own
+        return None
+    try:
+        folder = Path(tempfile.gettempdir()) / f"nmfsync-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()  # another user may have made it, or put a link there
+    except OSError:
+        return None
+    mine = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return folder if mine and not status.st_mode & 0o077 else None
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:

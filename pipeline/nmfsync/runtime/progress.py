@@ -1,7 +1,8 @@
 """Progress bars: their look, and when they are shown."""
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from threading import Event, Thread
 from typing import Any
@@ -52,7 +53,7 @@ def bar(total: int | None, desc: str, unit: str, progress: bool = True, initial:
     tqdm
         It stays on the screen at the end, unless another bar is above it.
     """
-    return tqdm(initial=initial, leave=None, **_options(total, desc, unit, progress))
+    return Bar(initial=initial, leave=None, **_options(total, desc, unit, progress))
 
 
 def phase(total: int | None, desc: str, unit: str) -> Any:
@@ -73,6 +74,12 @@ def phase(total: int | None, desc: str, unit: str) -> Any:
     return _Phase(**_options(total, desc, unit, _shown.get()))
 
 
+def note(line: str) -> None:
+    """Write a line to stderr, above the bars."""
+    if sys.stderr is not None:  # None if it was closed
+        tqdm.write(line, file=sys.stderr)
+
+
 def _options(total: int | None, desc: str, unit: str, shown: bool) -> dict[str, Any]:
     return {
         "total": total,
@@ -84,7 +91,16 @@ def _options(total: int | None, desc: str, unit: str, shown: bool) -> dict[str, 
     }
 
 
-class _Phase(tqdm):  # type: ignore[misc]  # tqdm has no types
+class Bar(tqdm):  # type: ignore[misc]  # tqdm has no types
+    """A bar without tqdm's thread, which only wakes bars that guess how often to redraw."""
+
+    monitor_interval = 0
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"miniters": 1, **options})
+
+
+class _Phase(Bar):
     """A bar that a thread redraws during a long step, so that its clock runs on."""
 
     def __init__(self, **options: Any) -> None:
@@ -92,7 +108,8 @@ class _Phase(tqdm):  # type: ignore[misc]  # tqdm has no types
         self._clock = Thread(target=self._tick, daemon=True)
         super().__init__(leave=False, delay=DELAY, **options)
         if not self.disable:
-            self._clock.start()
+            with suppress(RuntimeError):  # no more threads: the clock stands still
+                self._clock.start()
 
     def _tick(self) -> None:
         wait = DELAY

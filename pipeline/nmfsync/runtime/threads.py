@@ -7,10 +7,12 @@ kernels release the GIL. The blocks do not depend on the number of threads.
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 BLOCK = 512  # rows: enough for fast products, few enough for the cache
@@ -19,6 +21,33 @@ BLOCK = 512  # rows: enough for fast products, few enough for the cache
 def thread_count() -> int:
     """Return the number of threads to use: numba's limit, which joblib lowers in its workers."""
     return int(numba.get_num_threads())
+
+
+class Threads(ThreadPoolExecutor):
+    """Up to so many threads: fewer, or only the caller's, if the system gives no more.
+
+    It limits threads by their number (ulimit -u, containers) and by the memory
+    of their stacks (ulimit -v).
+    """
+
+    def begin(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
+        """Begin some work; return what to call for its result."""
+        if self._max_workers:
+            try:
+                return self.submit(work, *args, **kwargs).result
+            except RuntimeError:  # not even one thread
+                if self._threads:
+                    raise
+                self._max_workers = 0
+        return partial(work, *args, **kwargs)
+
+    def _adjust_thread_count(self) -> None:
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError:
+            self._max_workers = len(self._threads)
+            if not self._threads:
+                raise
 
 
 def map_blocks(
@@ -48,8 +77,9 @@ def map_blocks(
     threads = min(thread_count(), len(slices))
     if threads <= 1:
         return _collect(map(work, slices), slices, done)
-    with ThreadPoolExecutor(threads) as pool:
-        return _collect(pool.map(work, slices), slices, done)
+    with Threads(threads) as pool:
+        begun = [pool.begin(work, piece) for piece in slices]
+        return _collect((result() for result in begun), slices, done)
 
 
 def _collect(results: Iterable[T], slices: list[slice], done: Callable[[slice], Any]) -> list[T]:

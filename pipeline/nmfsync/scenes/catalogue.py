@@ -22,7 +22,14 @@ from typing import Any, Literal, TypeVar, get_origin
 import pooch
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, shown
-from nmfsync.runtime.files import atomic_write, read_text, reading, sha256_of, staging
+from nmfsync.runtime.files import (
+    atomic_write,
+    private_folder,
+    read_text,
+    reading,
+    sha256_of,
+    staging,
+)
 from nmfsync.scenes.download import describe, download, unpack
 from nmfsync.scenes.layouts import READERS, read_folder
 from nmfsync.scenes.listing import files_below, visible
@@ -252,7 +259,13 @@ def _build(kind: Callable[..., _T], table: dict[str, Any], path: Path) -> _T:
 
 def cache_folder() -> Path:
     """Return the folder for downloads: the user's cache folder for this program."""
-    return Path(pooch.os_cache("nmfsync"))
+    try:
+        folder = Path(pooch.os_cache("nmfsync"))
+    except RuntimeError:  # without a home; older versions return a relative path instead
+        folder = Path()
+    if folder.is_absolute():
+        return folder
+    return (private_folder() or Path.cwd()) / "nmfsync-data"
 
 
 def _data_folders(data: Path | str | None) -> list[Path]:

@@ -7,6 +7,7 @@ the camera's centre, a Middlebury file the rotation and translation from world t
 camera.
 """
 
+import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning, near_names, shown
+from nmfsync.errors import UNPRINTABLE, NmfsyncError, NmfsyncWarning, near_names, shown
 from nmfsync.runtime.files import read_text, reading
 from nmfsync.scenes.images import IMAGE_SUFFIXES, ImageFile, look_at
 from nmfsync.scenes.listing import files_in, find_images, listing, summary, what_is_left_out
@@ -72,13 +73,17 @@ def name_of_folder(folder: Path) -> str:
     """Name the scene of a folder of images: "images/" and the folder's name.
 
     A folder that is called images itself, as in COLMAP's projects, has the name of the folder
-    around it. Control characters, and bytes that are not UTF-8, become "_".
+    around it. What is not printable, and bytes that are not UTF-8, become "_".
     """
     folder = folder.resolve()
     if folder.name.lower() == "images" and folder.parent.name:
         folder = folder.parent
-    name = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "_", folder.name)
-    return f"images/{name or 'root'}"
+    name = (
+        os.fsencode(folder.name)
+        .decode("utf-8", "replace")
+        .replace("\N{REPLACEMENT CHARACTER}", "_")
+    )
+    return f"images/{UNPRINTABLE.sub('_', name) or 'root'}"
 
 
 def _read_with_truth(name: str, folder: Path) -> Scene | None:

@@ -5,10 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nmfsync.errors import printable
 from nmfsync.scenes.images import Images
 from nmfsync.types.arrays import FloatArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.truth import Truth
+
+
+def scene_folder(out: Path, name: str) -> Path:
+    """Return the folder for the output of a scene, by the scene's name."""
+    return out / os.fsdecode(name.encode())  # the file system's encoding may lack its letters
 
 
 @dataclass(frozen=True)
@@ -61,12 +67,12 @@ class Scene:
         if not self.paths:
             return ()
         folder = Path(os.path.commonpath([path.parent for path in self.paths]))
-        return tuple(path.relative_to(folder).as_posix() for path in self.paths)
+        return tuple(printable(path.relative_to(folder).as_posix()) for path in self.paths)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Short names of the images, for pictures and tables."""
-        return tuple(path.stem for path in self.paths)
+        return tuple(printable(path.stem) for path in self.paths)
 
     def without(self, reasons: Mapping[str, str]) -> "Scene":
         """Leave images out of a scene without truth: their paths, and why."""

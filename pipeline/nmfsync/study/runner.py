@@ -3,18 +3,20 @@
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
-from tqdm import tqdm
 
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.runtime.cache import code_behind, code_of, key_of
+from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.files import atomic_write
+from nmfsync.runtime.progress import Bar
 from nmfsync.runtime.publish import locked
 from nmfsync.runtime.tables import write_table
 from nmfsync.runtime.workers import ending_with_this_process
@@ -103,8 +105,11 @@ def _measure_samples(
     with locked(store.parent):
         measured = _read_store(store, header)
     missing = [wanted[key] for key in wanted if key not in measured]
-    work = (delayed(_measure)(study.problem, methods, *task) for task in missing)
-    with tqdm(
+    work = (
+        delayed(_measure_elsewhere)(n == 0, study.problem, methods, *task)
+        for n, task in enumerate(missing)
+    )
+    with Bar(
         total=len(wanted), initial=len(wanted) - len(missing), unit="sample", desc=study.name,
         disable=not progress or None,
     ) as progress_bar:  # fmt: skip
@@ -158,6 +163,12 @@ def _append(store: Path, line: str) -> None:
     """Append a line to the store."""
     with store.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
+
+
+def _measure_elsewhere(speaks: bool, *arguments: Any) -> tuple[Setting, int, Sample]:
+    """Measure one sample in another process; all may have to compile, and one says so."""
+    with compilation_shown(bars=False) if speaks else nullcontext():
+        return _measure(*arguments)
 
 
 def _measure(

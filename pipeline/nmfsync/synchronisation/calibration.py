@@ -5,7 +5,8 @@ from scipy import sparse
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
-from nmfsync.runtime.compiled import compiled, first_from
+from nmfsync.runtime.ascending import first_from
+from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import LEAST_PROBABILITY, PairwiseMatches

@@ -10,7 +10,6 @@ the range of depths, so these depths are an independent judge of the matches.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -22,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import bar
-from nmfsync.runtime.threads import thread_count
+from nmfsync.runtime.threads import map_blocks
 from nmfsync.truth.views import RADIUS, choose_views, depth_range, spread, usefulness
 from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.camera import Camera
@@ -163,13 +162,13 @@ def for_every_image(compute: Callable[[int], T], k: int, progress: bool) -> list
     """Call compute(i) for all k images, several at a time; results in the order of images."""
     # Threads are enough: nearly all time is spent in NumPy and OpenCV, without Python's lock.
     # BLAS gets one thread, since more slow down products of matrices with three columns.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(thread_count()) as pool:
-        results = []
-        with bar(k, "Depths", "image", progress) as progress_bar:
-            for result in pool.map(compute, range(k)):
-                results.append(result)
-                progress_bar.update()
-        return results
+    with threadpool_limits(1, "blas"), bar(k, "Depths", "image", progress) as progress_bar:
+        return map_blocks(
+            lambda image: compute(image.start),
+            k,
+            block=1,
+            done=lambda _image: progress_bar.update(),
+        )
 
 
 class Sweep:

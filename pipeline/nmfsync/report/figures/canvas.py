@@ -16,6 +16,7 @@ from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from nmfsync.errors import printable
 from nmfsync.report.figures.style import INK
 from nmfsync.types.arrays import AnyArray
 
@@ -96,7 +97,13 @@ def write_text(axes: Axes, x: float, y: float, text: str, pixels: int, **options
     """
     # Without parse_math, so that a file name with two dollar signs is not taken for a formula.
     options = {"va": "center", "color": INK, "parse_math": False, **options}
-    axes.text(x, y, text, fontsize=pixels * 72 / DPI, **options)
+    axes.text(x, y, printable(text), fontsize=pixels * 72 / DPI, **options)
+
+
+def shorten(label: str, width: float, letter: int = 13) -> str:
+    """Shorten a label to a width in pixels, where a letter has `letter` of them."""
+    letters = max(4, int(width) // letter)
+    return label if len(label) <= letters else f"{label[: letters - 1]}…"
 
 
 class _Backdrop(Artist):

@@ -13,6 +13,7 @@ from nmfsync.report.figures.canvas import (
     Image,
     Placement,
     new_canvas,
+    shorten,
     show_canvas,
     write_text,
 )
@@ -131,17 +132,16 @@ def _draw_footer(axes: Axes, canvas: Image, labels: Sequence[str], truth_known: 
     """Write the names of the images and the meaning of the colours below the panels."""
     height, width = canvas.shape[:2]
     y = height - FOOTER / 2
-    write_text(axes, MARGIN, y, f"{labels[0]} and {labels[1]}", 24)
-    if not truth_known:
-        return
     meanings = {
         "unknown": "unknown: cannot be judged",
         "wrong": "wrong: farther away",
         "right": "right: within 1 % of the truth",
     }
     x = width - MARGIN
-    for name, meaning in meanings.items():
+    for name, meaning in meanings.items() if truth_known else ():
         x -= 13 * len(meaning)
         write_text(axes, x, y, meaning, 22, ha="left")
         axes.plot([x - 52, x - 10], [y, y], color=COLOURS[name], linewidth=4)
         x -= 84
+    names = [shorten(label, (x - MARGIN) / 2, 15) for label in labels]
+    write_text(axes, MARGIN, y, " and ".join(names), 24)

@@ -3,11 +3,14 @@
 Figures are made without pyplot: they belong to no window and no global state.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -15,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from nmfsync.errors import printable
 from nmfsync.synchronisation.methods import METHODS
 
 HEADLINE = "0.01"  # the threshold t of figures in tables, as a key of the curves
@@ -78,10 +82,25 @@ def judge(error: NDArray[np.float64]) -> NDArray[np.str_]:
     return np.where(np.isfinite(error), known, "unknown")
 
 
+@contextmanager
+def default_look() -> Iterator[None]:
+    """Draw figures the same for everybody, whatever the user's settings of matplotlib are."""
+    with matplotlib.style.context("default"):
+        yield
+
+
 def to_png(figure: Figure) -> bytes:
     """Draw a figure; the same figure gives the same bytes, without date and version."""
     buffer = BytesIO()
     FigureCanvasAgg(figure)
+    with warnings.catch_warnings():
+        # A name may have letters that the font lacks; they are drawn as boxes.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        _save_png(figure, buffer)
+    return buffer.getvalue()
+
+
+def _save_png(figure: Figure, buffer: BytesIO) -> None:
     # Level 3 takes half the time of the usual 6 for 7 % more bytes.
     figure.savefig(
         buffer,
@@ -90,7 +109,6 @@ def to_png(figure: Figure) -> bytes:
         metadata={"Software": None},
         pil_kwargs={"compress_level": 3},
     )
-    return buffer.getvalue()
 
 
 def line_of(style: MethodStyle, consistent: bool) -> dict[str, Any]:
@@ -145,8 +163,8 @@ def unbox(axes: Axes) -> None:
 
 
 def plain(text: str) -> str:
-    """Escape text so that matplotlib does not take it for a formula."""
-    return text.replace("$", r"\$")
+    """Escape text from outside so that matplotlib does not take it for a formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def _own_style(method: str) -> MethodStyle | None:

@@ -17,6 +17,7 @@ from nmfsync.report.figures.canvas import (
     Image,
     Placement,
     new_canvas,
+    shorten,
     show_canvas,
     write_text,
 )
@@ -280,7 +281,7 @@ def _draw_marks(
     halo = [withStroke(linewidth=3, foreground="white")]
     for column, view in enumerate(layout.views):
         place = layout.image_placement(column)
-        label = _shorten(labels[view], layout.column)
+        label = shorten(labels[view], layout.column)
         write_text(axes, place.left, layout.head / 2, label, 22)
         for row, track in enumerate(tracks):
             if view not in track:
@@ -293,12 +294,6 @@ def _draw_marks(
             options = {"ha": "left" if side > 0 else "right", "path_effects": halo}
             options |= {"color": colour, "weight": "bold"}
             write_text(axes, x + 8 * side, max(y - 9, place.top + 8), str(row + 1), 19, **options)
-
-
-def _shorten(label: str, width: int) -> str:
-    """Shorten a label so that it fits above a column of this width in pixels."""
-    letters = max(4, width // 13)
-    return label if len(label) <= letters else f"{label[: letters - 1]}…"
 
 
 def _draw_frames(

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from nmfsync.runtime.compiled import compiled, first_from
+from nmfsync.runtime.ascending import first_from
+from nmfsync.runtime.compiled import compiled
 from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 
 

@@ -5,7 +5,8 @@ Plain versions of both steps are in tests/synchronisation/clustersync/test_start
 
 import numpy as np
 
-from nmfsync.runtime.compiled import compiled, next_common
+from nmfsync.runtime.ascending import next_common
+from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.types.arrays import FloatArray, IntArray
