@@ -9,24 +9,6 @@ import pytest
 
 from faults.commands import Undisturbed, left_by, make_inputs, start
 
-# Tests of what the program does not do yet.
-PENDING = (
-    "test_kills.py::test_killed_at_any_moment",  # workers are left
-    "test_kills.py::test_killed_at_a_file_operation",  # temporary files are left
-    "test_kills.py::test_a_worker_is_killed",  # a traceback
-    "test_disk.py::test_files_that_cannot_grow[study]",  # warnings of joblib beside the one line
-    "test_disk.py::test_a_folder_that_cannot_be_written[study]",  # the same
-    "test_disk.py::test_a_full_disk_keeps_the_last_result[run]",  # a new evaluation.json
-    "test_damage.py::test_a_damaged_entry_is_made_again",  # swapped entries, folders, links
-    "test_at_once.py::test_two_settings_at_once",  # results of both
-)
-
-
-def pytest_collection_modifyitems(items) -> None:
-    for item in items:
-        if any(f"faults/{name}" in item.nodeid for name in PENDING):
-            item.add_marker(pytest.mark.skip(reason="pending"))
-
 
 @pytest.fixture(scope="session")
 def inputs(tmp_path_factory) -> Path:
