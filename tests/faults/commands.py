@@ -246,11 +246,11 @@ def left_by(folder: Path) -> dict[str, bytes]:
 
 
 def results_of(folder: Path) -> dict[str, bytes]:
-    """What a command leaves, apart from the stages and from what is hidden."""
+    """What a command leaves for the user: no stages or records, and nothing hidden."""
     return {
         name: content
         for name, content in left_by(folder).items()
-        if not any(part == "stages" or part.startswith(".") for part in Path(name).parts)
+        if not any(p in ("stages", "outputs.json") or p[0] == "." for p in Path(name).parts)
     }
 
 
@@ -258,11 +258,14 @@ def without_times(path: Path) -> bytes:
     """Content of a result without what differs from run to run.
 
     That is seconds and megabytes in `evaluation.json`, `evaluation.csv` and in the
-    report's table of methods, and the order in which the samples of a study were done.
+    report's table of methods, the place of the input in `outputs.json`, and the order
+    in which the samples of a study were done.
     """
     content = path.read_bytes()
     if path.name == "evaluation.json":
         return re.sub(rb'("(?:seconds|peak_memory_mb)"): [0-9.e-]+', rb"\1: 0", content)
+    if path.name == "outputs.json":
+        return re.sub(rb'("input"): ".*"', rb"\1: 0", content)
     if path.name == "evaluation.csv":
         rows = list(csv.DictReader(io.StringIO(content.decode())))
         return repr([{**row, "seconds": "", "peak_memory_mb": ""} for row in rows]).encode()

@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +38,12 @@ def finished(tmp_path_factory) -> Path:
     return folder
 
 
+@contextmanager
 def few_depths():
-    patch = pytest.MonkeyPatch()
-    patch.setattr(run_module, "write_scene_report", lambda *arguments: None)
-    patch.setattr(truth_module, "QUALITY_FEATURES", 10)
-    return patch.context()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "write_scene_report", lambda *arguments: None)
+        patch.setattr(truth_module, "QUALITY_FEATURES", 10)
+        yield
 
 
 def entries(out: Path, kind: str) -> list[Path]:
@@ -151,7 +153,7 @@ def run_after(damages: dict[str, Callable], kind: str, finished: Path, folder: P
     """Damage an entry in several ways, one after the other; return how each run went wrong."""
     expected, wrong = results_of(finished / "out"), {}
     for name, damage in damages.items():
-        out = folder / name
+        out = finished / f"{folder.name} {name}"  # its record tells from here where the input is
         shutil.copytree(finished / "out", out)
         path, *others = entries(out, kind)
         others = others or entries(out, "features")

@@ -310,9 +310,9 @@ def test_what_is_left_out_reaches_the_report(album, tmp_path):
         assert [text.count("left out") for text in evaluation.warnings] == [1, 1]
         assert "2 files or folders are left out" in evaluation.warnings[0]
         assert "z.png, which is damaged" in evaluation.warnings[1]
-    stored = json.loads((out / "images/images/evaluation.json").read_text())
+    stored = json.loads((out / "images" / images.name / "evaluation.json").read_text())
     assert stored["left_out"] == evaluation.left_out
-    page = (out / "images/images/report.html").read_text()
+    page = (out / "images" / images.name / "report.html").read_text()
     for text in ("&lt;b&gt;.heic</td>", "z.png</td>", "is a HEIC image", "is empty"):
         assert text in page
 

@@ -118,6 +118,7 @@ def replace_by(entry, kind):
     match kind:
         case "folder":
             entry.mkdir()
+            (entry / "file").touch()
         case "pipe":
             os.mkfifo(entry)
         case "link to itself":
@@ -135,7 +136,8 @@ def replace_by(entry, kind):
 @pytest.mark.parametrize(
     "kind",
     [
-        "pipe", "link to itself", "link to nothing", "link to a device", "link to a folder",
+        "folder", "pipe",
+        "link to itself", "link to nothing", "link to a device", "link to a folder",
         pytest.param("forbidden", marks=pytest.mark.skipif(os.geteuid() == 0, reason="for root")),
     ],
 )  # fmt: skip
@@ -146,14 +148,6 @@ def test_whatever_is_in_the_place_of_an_entry_is_replaced(entry, kind):
     assert load(entry, "key", dict) is not None
     assert entry.is_file()
     assert not entry.is_symlink()
-
-
-def test_a_folder_in_the_place_of_an_entry_is_named(entry):
-    replace_by(entry, "folder")
-    assert load(entry, "key", dict) is None
-    with pytest.raises(IsADirectoryError) as error:
-        save(entry, "key", ARRAYS)
-    assert error.value.filename == str(entry)
 
 
 def test_two_swapped_entries_are_made_again(tmp_path):

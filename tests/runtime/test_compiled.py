@@ -122,8 +122,9 @@ def test_kernels_call_kernels_of_their_own_folder_only():
     for function in kernels.values():
         names = (function.__globals__.get(name) for name in function.__code__.co_names)
         for called in (value.py_func for value in names if isinstance(value, Dispatcher)):
-            folders = [Path(f.__code__.co_filename).parent for f in (function, called)]
-            assert folders[0] == folders[1], f"{function} calls {called}"
+            file, of_called = (Path(f.__code__.co_filename) for f in (function, called))
+            known = of_called.name == "ascending.py" or file.parent == of_called.parent
+            assert known, f"{function} calls {called}"
 
 
 def test_every_kernel_is_compiled_in_one_place():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import strategies
 from builders import NO_FILES, no_file, picture, result_or_line
 from nmfsync import NmfsyncError
-from nmfsync.scenes import catalogue, layouts
+from nmfsync.scenes import catalogue, listing
 from nmfsync.scenes.layouts import read_epfl, read_folder, read_homographies, read_middlebury
 from nmfsync.scenes.scene import Scene
 
@@ -180,4 +180,4 @@ def test_a_damaged_record_of_hashes(tmp_path, content):
 
 
 def test_natural_order_knows_only_plain_digits():
-    assert sorted(["a10", "a²", "a2"], key=layouts._natural) == ["a2", "a10", "a²"]
+    assert sorted(["a10", "a²", "a2"], key=listing._natural) == ["a2", "a10", "a²"]

@@ -110,7 +110,7 @@ def straight_to_bent(image: np.ndarray, camera: Camera) -> np.ndarray:
 
 @pytest.mark.parametrize("cores", [1, 3])
 def test_threads_do_not_change_a_bit(scene, features, depths, cores, monkeypatch):
-    monkeypatch.setattr("nmfsync.truth.plane_sweep.thread_count", lambda: cores)
+    monkeypatch.setattr("nmfsync.runtime.threads.thread_count", lambda: cores)
     threads = cv2.getNumThreads()
     try:
         cv2.setNumThreads(1)

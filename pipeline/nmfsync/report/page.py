@@ -126,12 +126,17 @@ def environment() -> Environment:
         loader=PackageLoader("nmfsync.report"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=_printable_lines,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["count"] = count
     return environment
+
+
+def _printable_lines(value: Any) -> Any:
+    """Make a text printable; headings of tables have several lines."""
+    return "\n".join(map(printable, value.split("\n"))) if type(value) is str else value
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.engine import ENGINES
 from nmfsync.runtime.engine import engine as use_engine
 from nmfsync.runtime.progress import Bar
-from nmfsync.runtime.workers import ending_with_this_process
+from nmfsync.runtime.workers import ending_with_this_process, losses_as_errors
 from nmfsync.scenes.catalogue import datasets, is_in_catalogue, scene_names
 from nmfsync.scenes.layouts import name_of_folder
 
@@ -157,7 +157,7 @@ def _run_all(
             parallel = Parallel(
                 n_jobs=min(jobs, len(names)), return_as="generator", **ending_with_this_process()
             )
-            with closing(parallel(work)) as results:
+            with losses_as_errors(), closing(parallel(work)) as results:
                 for name, result in zip(names, results, strict=True):
                     finished(name, result)
                     bar.set_description(f"{printable(name)} done")

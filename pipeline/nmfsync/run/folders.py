@@ -68,7 +68,7 @@ def _claim(name: str, source: Path, out: Path, first: bool) -> str:
 def _candidates(name: str, owner: str) -> Iterator[str]:
     yield name
     digest = key_of(owner)
-    short = os.fsencode(name)[:_LONGEST].decode("utf-8", "ignore")
+    short = name.encode()[:_LONGEST].decode(errors="ignore")
     for length in (8, len(digest)):
         yield f"{short}-{digest[:length]}"
 

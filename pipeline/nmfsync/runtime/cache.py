@@ -11,6 +11,7 @@ and is made again. Nothing is ever deleted; the folder may be, at any time.
 import hashlib
 import json
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,6 +74,8 @@ def save(path: Path, key: str, arrays: Arrays) -> None:
         If the file cannot be written or replaced. It names the file.
     """
     try:
+        if path.is_dir() and not path.is_symlink():  # which no file can replace
+            shutil.rmtree(path)
         with atomic_write(path) as temporary, temporary.open("w+b") as file:
             np.savez(file, **arrays)
             size = file.tell()

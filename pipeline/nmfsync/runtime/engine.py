@@ -14,7 +14,7 @@ from joblib.parallel import get_active_backend
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.threads import Threads, thread_count
-from nmfsync.runtime.workers import ending_with_this_process
+from nmfsync.runtime.workers import ending_with_this_process, losses_as_errors
 
 T = TypeVar("T")
 
@@ -156,8 +156,9 @@ def stream(
         return
     results = joblib.Parallel(**options, return_as="generator")(calls)
     try:
-        for result in results:  # noqa: UP028 - "yield from" would close them before
-            yield result
+        with losses_as_errors():
+            for result in results:  # noqa: UP028 - "yield from" would close them before
+                yield result
     finally:
         with warnings.catch_warnings():  # about calls whose results are not used
             warnings.simplefilter("ignore", UserWarning)

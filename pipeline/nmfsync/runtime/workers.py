@@ -3,9 +3,14 @@
 import os
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
+
+from nmfsync.errors import NmfsyncError
 
 _INTERVAL = 0.5  # seconds between two looks at the parent
 
@@ -13,6 +18,18 @@ _INTERVAL = 0.5  # seconds between two looks at the parent
 def ending_with_this_process() -> dict[str, Any]:
     """Return options of joblib for workers that do not outlive this process, even if killed."""
     return {"initializer": _end_with_parent, "initargs": (os.getpid(),)}
+
+
+@contextmanager
+def losses_as_errors() -> Iterator[None]:
+    """Raise NmfsyncError if a worker that the block waits for is killed."""
+    try:
+        yield
+    except BrokenProcessPool:
+        raise NmfsyncError(
+            "a worker was killed, as the system does when memory is short; run again, with fewer "
+            "at once (--jobs): what is finished stays"
+        ) from None
 
 
 def _end_with_parent(parent: int) -> None:

@@ -19,7 +19,7 @@ from nmfsync.runtime.files import atomic_write
 from nmfsync.runtime.progress import Bar
 from nmfsync.runtime.publish import locked
 from nmfsync.runtime.tables import write_table
-from nmfsync.runtime.workers import ending_with_this_process
+from nmfsync.runtime.workers import ending_with_this_process, losses_as_errors
 from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
 from nmfsync.study.results import Points, Results, Row, Values
 from nmfsync.synchronisation.synchronise import synchronise
@@ -118,7 +118,7 @@ def _measure_samples(
             return_as="generator_unordered",
             **ending_with_this_process(),
         )
-        with closing(parallel(work)) as finished:
+        with losses_as_errors(), closing(parallel(work)) as finished:
             for setting, seed, sample in finished:
                 measured[_key(setting, seed)] = sample
                 with locked(store.parent):
