@@ -5,6 +5,7 @@ import resource
 import runpy
 import shutil
 import signal
+import subprocess
 import sys
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -722,3 +723,14 @@ def test_mistakes_about_studies_are_one_line(nmfsync_command, tmp_path, argument
     outcome = nmfsync_command("study", *arguments, "--out", tmp_path, "--jobs", 1)
     assert_one_line(outcome, message)
     assert not list(tmp_path.rglob("*.*"))
+
+
+def test_too_little_memory_is_said_before_the_libraries_abort():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (10**9, 10**9))
+
+    command = [sys.executable, "-m", "nmfsync", "data", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: 1.0 GB of memory are allowed (ulimit -v)")
+    assert done.stderr.count("\n") == 1
