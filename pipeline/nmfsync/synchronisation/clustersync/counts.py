@@ -106,6 +106,6 @@ def _count_pairs_within(graph, order, begins):
                 pairs[nearby.pair[entry]] += 1
                 if not np.isnan(nearby.weight[entry]):
                     matched[nearby.pair[entry]] += 1
-                elif s < nearby.member[entry]:
-                    missing[nearby.others[entry]] += 1
+                else:
+                    missing[nearby.others[entry]] += 0.5  # it is met at both ends
     return pairs, matched, missing

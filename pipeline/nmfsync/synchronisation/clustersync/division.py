@@ -9,18 +9,22 @@ sides by
 Tests compare the outcome with the score computed by `search.score`.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmfsync.runtime.compiled import compiled
 from nmfsync.synchronisation.clustersync.members import EPSILON
-from nmfsync.synchronisation.clustersync.nearby import Nearby, find_nearby
+from nmfsync.synchronisation.clustersync.nearby import find_nearby
 from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 
 PASSES = 20  # at most: the first raises nothing nearly always, and the third hardly ever
 
-BLOCK = 6  # 2⁶ members, whose best turn is known until one of them changes
+# 2⁸ members, whose best turn is known until one of them changes. Up to `DENSE` are one block.
+BLOCK = 8
+STALE = -2
 
 
 class _Division(NamedTuple):
@@ -28,10 +32,10 @@ class _Division(NamedTuple):
 
     Attributes
     ----------
-    nearby : Nearby
-        The pairs of members that gain or lose anything by being together.
+    dense, first, stop, member
+        The pairs of members, as in `Nearby`.
     gain : (e,) float64 array
-        What they gain; at first the weight of their match, NaN for none.
+        What they gain by being together.
     partner : (n,) int64 array
         The member of the same image, which is always on the other side; -1 for none.
     side : (n,) int64 array
@@ -46,12 +50,14 @@ class _Division(NamedTuple):
     size : (2,) int64 array
         The number of members on each side.
     best : (blocks,) int64 array
-        Of every block of members, the one whose turn gains most, -1 for none.
-    stale : (blocks,) bool array
-        Whether that may have changed.
+        Of every block of members, the one whose turn gains most, -1 for none;
+        STALE where that may have changed.
     """
 
-    nearby: Nearby
+    dense: bool
+    first: IntArray
+    stop: IntArray
+    member: NDArray[np.int32]
     gain: FloatArray
     partner: IntArray
     side: IntArray
@@ -60,7 +66,6 @@ class _Division(NamedTuple):
     order: IntArray
     size: IntArray
     best: IntArray
-    stale: BoolArray
 
 
 @compiled
@@ -90,9 +95,9 @@ def divide_anew(graph, prices, members, split, places):
         The side of every member, 0 or 1.
     """
     n = len(members)
-    division = _make_division(find_nearby(graph, members, split, places))
+    nearby = find_nearby(graph, members, split, places)
+    division = _make_division(nearby, _compute_gains(prices, nearby))
     common = _find_partners(graph, members, split, division, places)
-    _compute_gains(prices, division)
     total, across = _take_sides(split, division)
     tolerance = EPSILON * max(1.0, total)  # of the rounding errors
     # A merge gains Σ gain[s, t] over the pairs across the sides, and the difference in price.
@@ -111,20 +116,22 @@ def divide_anew(graph, prices, members, split, places):
 
 
 @compiled
-def _make_division(nearby):
+def _make_division(nearby, gain):
     n = len(nearby.stop)
     blocks = (n >> BLOCK) + 1
     return _Division(
-        nearby,
-        nearby.weight,
+        nearby.dense,
+        nearby.first,
+        nearby.stop,
+        nearby.member,
+        gain,
         np.full(n, -1),
         np.empty(n, dtype=np.int64),
-        np.zeros(n),
+        np.empty(n),
         np.empty(n, dtype=np.bool_),
         np.empty(n, dtype=np.int64),
         np.zeros(2, dtype=np.int64),
         np.empty(blocks, dtype=np.int64),
-        np.empty(blocks, dtype=np.bool_),
     )
 
 
@@ -146,20 +153,19 @@ def _find_partners(graph, members, split, division, places):
 
 
 @compiled
-def _compute_gains(prices, division):
-    """Compute what every two members gain by being together.
+def _compute_gains(prices, nearby):
+    """Return (e,) what every two members gain by being together, in place of the weights.
 
     gain = reward if they are matched, else − missing[others] · image_pair,
 
     where `others` of the two have another match in the image of the other.
     """
-    gain, pair, others = division.gain, division.nearby.pair, division.nearby.others
-    for s in range(len(division.side)):
-        for entry in range(division.nearby.first[s], division.nearby.stop[s]):
-            if pair[entry] < 0:
-                gain[entry] = 0.0
-            elif np.isnan(gain[entry]):
-                gain[entry] = -prices.missing[others[entry]] * prices.image_pair[pair[entry]]
+    gain, pair, others = nearby.weight, nearby.pair, nearby.others
+    missing, image_pair = prices.missing, prices.image_pair
+    for entry in range(len(gain)):  # without a branch, which could not be foretold
+        price = missing[others[entry]] * image_pair[max(pair[entry], 0)] * (pair[entry] >= 0)
+        gain[entry] = -price if np.isnan(gain[entry]) else gain[entry]
+    return gain
 
 
 @compiled
@@ -169,7 +175,7 @@ def _take_sides(split, division):
     Returns Σ |gain[s, t]| over all s and t, and Σ gain[s, t] over s on side 0
     and t on side 1.
     """
-    gain, nearby = division.gain, division.nearby
+    gain, first, stop, member = division.gain, division.first, division.stop, division.member
     side, flip = division.side, division.flip
     n = len(side)
     total = across = 0.0
@@ -177,11 +183,13 @@ def _take_sides(split, division):
         side[s] = s >= split
     division.size[0], division.size[1] = split, n - split
     for s in range(n):
-        for entry in range(nearby.first[s], nearby.stop[s]):
-            t = nearby.member[entry]
-            flip[s] += -gain[entry] if side[s] == side[t] else gain[entry]
+        here, own = side[s], 0.0
+        for entry in range(first[s], stop[s]):
+            t = entry - first[s] if division.dense else member[entry]
+            own += -gain[entry] if here == side[t] else gain[entry]
             total += abs(gain[entry])
-            across += gain[entry] if side[s] < side[t] else 0.0
+            across += gain[entry] if here < side[t] else 0.0
+        flip[s] = own
     return total, across
 
 
@@ -194,7 +202,7 @@ def _improve(turns, track, tolerance, division):
     """
     order, locked = division.order, division.locked
     locked[:] = False
-    division.stale[:] = True
+    division.best[:] = STALE
     before = _price(track, division)
     total, best, kept = 0.0, tolerance, 0
     for turn in range(turns):
@@ -217,21 +225,22 @@ def _price(track, division):
     return track[division.size[0]] + track[division.size[1]]
 
 
-@compiled
+# Inlined: it takes many arrays, and is called for every turn.
+@partial(compiled, inline="always")
 def _best_turn(division):
     """Return the member whose turn gains most, and the gain; the first of equal ones."""
     flip, partner, locked = division.flip, division.partner, division.locked
+    best = division.best
     s, most = -1, -np.inf
-    for block in range(len(division.best)):
-        if division.stale[block]:
-            best, most_here = -1, -np.inf
+    for block in range(len(best)):
+        if best[block] == STALE:
+            best[block], most_here = -1, -np.inf
             for t in range(block << BLOCK, min((block + 1) << BLOCK, len(flip))):
                 if not locked[t] and partner[t] < t:  # of two partners, the second stands for both
                     gain = flip[t] + (flip[partner[t]] if partner[t] >= 0 else 0.0)
                     if gain > most_here:
-                        best, most_here = t, gain
-            division.best[block], division.stale[block] = best, False
-        t = division.best[block]
+                        best[block], most_here = t, gain
+        t = best[block]
         if t >= 0:
             gain = flip[t] + (flip[partner[t]] if partner[t] >= 0 else 0.0)
             if gain > most:
@@ -242,22 +251,22 @@ def _best_turn(division):
 @compiled
 def _turn(s, division):
     """Move s to the other side, and its partner, if it has one, to this side."""
-    gain, first, stop = division.gain, division.nearby.first, division.nearby.stop
-    member, partner = division.nearby.member, division.partner
-    side, flip, stale, size = division.side, division.flip, division.stale, division.size
-    stale[s >> BLOCK] = True
+    gain, first, stop = division.gain, division.first, division.stop
+    member, partner = division.member, division.partner
+    side, flip, best, size = division.side, division.flip, division.best, division.size
+    best[s >> BLOCK] = STALE
     for turned in (s, partner[s]):
         if turned >= 0:
             # t had it on its own side, and now has it on the other, or the reverse.
-            if division.nearby.dense:
-                row, stale[:] = first[turned], True
+            if division.dense:  # which is one block
+                row = gain[first[turned] : stop[turned]]
                 for t in range(len(side)):
-                    flip[t] += 2 * gain[row + t] if side[t] == side[turned] else -2 * gain[row + t]
+                    flip[t] += 2 * row[t] if side[t] == side[turned] else -2 * row[t]
             else:
                 for entry in range(first[turned], stop[turned]):
                     t = member[entry]
                     flip[t] += 2 * gain[entry] if side[t] == side[turned] else -2 * gain[entry]
-                    stale[max(t, partner[t]) >> BLOCK] = True
+                    best[max(t, partner[t]) >> BLOCK] = STALE
             flip[turned] = -flip[turned]
             size[side[turned]] -= 1
             side[turned] = 1 - side[turned]

@@ -28,20 +28,17 @@ class Places(NamedTuple):
     of_feature : (m,) int64 array
         The position of every feature, -1 for one that is not in the list.
     pair : (k,) int64 array
-        The number of the pair of a member's image and every other, while it is
-        compared; then -1.
+        The number of a pair with every image, of the last image that had pairs with it:
+        its number says whose it is, so that it is never cleared.
     sees : (k,) int64 array
         p for the images that p has a match in, of the last feature p that marked
         them: true whatever the list, so that it is never cleared.
-    entries : tuple of arrays, length DENSE²
-        Memory for the entries of few members: see `Nearby`, from `member` on.
     """
 
     of_image: IntArray
     of_feature: IntArray
     pair: IntArray
     sees: IntArray
-    entries: tuple[NDArray[np.int32], NDArray[np.int32], FloatArray, NDArray[np.int8]]
 
 
 class Nearby(NamedTuple):
@@ -50,7 +47,7 @@ class Nearby(NamedTuple):
     Attributes
     ----------
     dense : bool
-        Every s has an entry for every t, in order.
+        Every s has an entry for every t, in order; then `member` is not filled in.
     first : (n + 1,) int64 array
         Member s has the entries from first[s] on.
     stop : (n,) int64 array
@@ -77,18 +74,7 @@ class Nearby(NamedTuple):
 @compiled
 def make_places(m, k):
     """Return the `Places` of an empty list, for m features and k images."""
-    entries = _make_entries(DENSE**2)
-    return Places(np.full((k, 2), -1), np.full(m, -1), np.full(k, -1), np.full(k, -1), entries)
-
-
-@compiled
-def _make_entries(count):
-    return (
-        np.empty(count, np.int32),
-        np.empty(count, np.int32),
-        np.empty(count),
-        np.empty(count, np.int8),
-    )
+    return Places(np.full((k, 2), -1), np.full(m, -1), np.full(k, -1), np.full(k, -1))
 
 
 @compiled
@@ -109,73 +95,75 @@ def find_nearby(graph, members, split, places):
     -------
     Nearby
     """
-    n, image, pair_first = len(members), graph.image, graph.pairs.first
-    dense, clusters = n <= DENSE, 1 if split == n else 2
-    first = np.zeros(n + 1, np.int64)
-    for s in range(n):
-        i = image[members[s]]
+    for s in range(len(members)):
         places.of_feature[members[s]] = s
-        places.of_image[i, 0 if s < split else 1] = s
-        # An image has a member of each cluster at most.
-        room = n if dense else min(n, clusters * (pair_first[i + 1] - pair_first[i]))
-        first[s + 1] = first[s] + room
-    stop = first[1:].copy() if dense else first[:n].copy()
-    entries = places.entries if dense else _make_entries(first[n])
-    nearby = Nearby(dense, first, stop, *entries)
-    if dense:
-        _compare_all(graph, members, nearby, places)
+    if len(members) <= DENSE:
+        nearby = _compare_all(graph, members, places)
     else:
-        _enter_members(graph, members, clusters, nearby, places)
+        nearby = _enter_members(graph, members, split, places)
         _compare_entries(graph, members, nearby, places)
     for p in members:
         places.of_feature[p] = -1
-        places.of_image[image[p], 0] = places.of_image[image[p], 1] = -1
     return nearby
 
 
 @compiled
-def _compare_all(graph, members, nearby, places):
-    """Fill in the entries of every two members."""
+def _compare_all(graph, members, places):
+    """Return the entries of every two members."""
     match_first, other, image, match_weight = graph.first, graph.other, graph.image, graph.weight
-    pair_first, pair_other = graph.pairs.first, graph.pairs.other
-    member, pair, others, weight = nearby.member, nearby.pair, nearby.others, nearby.weight
+    pairs, pair_first, pair_other = graph.pairs, graph.pairs.first, graph.pairs.other
     of_feature, pair_with, sees = places.of_feature, places.pair, places.sees
-    n, images = len(members), image[members]
-    weight[: n * n] = np.nan
+    n = len(members)
+    first, images = np.empty(n + 1, np.int64), np.empty(n, np.uint32)  # unsigned: read faster
+    first[n] = n * n
     for s in range(n):
-        p, i, row = members[s], images[s], s * n
+        first[s], images[s] = s * n, image[members[s]]
+    weight, pair = np.full((n, n), np.nan), np.empty((n, n), np.int32)
+    others = np.empty((n, n), np.int8)
+    for s in range(n):
+        p, i = members[s], images[s]
         for entry in range(match_first[p], match_first[p + 1]):
             q = other[entry]
             sees[image[q]] = p
             if of_feature[q] >= 0:
-                weight[row + of_feature[q]] = match_weight[entry]
+                weight[s, of_feature[q]] = match_weight[entry]
         for t in range(n):
-            member[row + t], others[row + t] = t, sees[images[t]] == p
-        if pair_first[i + 1] - pair_first[i] > FEW * n:
+            others[s, t] = sees[images[t]] == p
+        start, stop = pair_first[i], pair_first[i + 1]
+        if stop - start > FEW * n:
             for t in range(n):
-                pair[row + t] = find_pair(graph.pairs, i, images[t])
+                pair[s, t] = find_pair(pairs, i, images[t])
         else:
-            for number in range(pair_first[i], pair_first[i + 1]):
+            for number in range(start, stop):
                 pair_with[pair_other[number]] = number
             for t in range(n):
-                pair[row + t] = pair_with[images[t]]
-            for number in range(pair_first[i], pair_first[i + 1]):
-                pair_with[pair_other[number]] = -1
+                number = pair_with[images[t]]
+                pair[s, t] = number if start <= number < stop else -1
     for s in range(n):
         for t in range(s):
-            if np.isnan(weight[s * n + t]):
-                both = others[s * n + t] + others[t * n + s]
-                others[s * n + t], others[t * n + s] = both, both
+            others[s, t] += others[t, s]
+            others[t, s] = others[s, t]
+    numbers = pair.ravel()  # also for `member`, to spare an array
+    return Nearby(True, first, first[1:], numbers, numbers, weight.ravel(), others.ravel())
 
 
 @compiled
-def _enter_members(graph, members, clusters, nearby, places):
+def _enter_members(graph, members, split, places):
     """Enter every member t for all others that it counts for, and whether it sees their images."""
     match_first, other, image = graph.first, graph.other, graph.image
     pair_first, pair_other = graph.pairs.first, graph.pairs.other
-    stop, member, pair_of, others = nearby.stop, nearby.member, nearby.pair, nearby.others
     of_image, sees = places.of_image, places.sees
-    for t in range(len(members)):  # ascending, so that the entries of every s are
+    n, clusters = len(members), 1 if split == len(members) else 2
+    first = np.zeros(n + 1, np.int64)
+    for s in range(n):
+        i = image[members[s]]
+        of_image[i, 0 if s < split else 1] = s
+        # An image has a member of each cluster at most.
+        first[s + 1] = first[s] + min(n, clusters * (pair_first[i + 1] - pair_first[i]))
+    stop, room = first[:n].copy(), first[n]
+    member, pair_of = np.empty(room, np.int32), np.full(room, -1, np.int32)
+    others = np.zeros(room, np.int8)
+    for t in range(n):  # ascending, so that the entries of every s are
         q = members[t]
         j = image[q]
         for entry in range(match_first[q], match_first[q + 1]):
@@ -188,6 +176,9 @@ def _enter_members(graph, members, clusters, nearby, places):
                     entry = stop[s]
                     member[entry], pair_of[entry], others[entry] = t, pair, sees[i] == q
                     stop[s] = entry + 1
+    for p in members:
+        of_image[image[p], 0] = of_image[image[p], 1] = -1
+    return Nearby(False, first, stop, member, pair_of, np.empty(room), others)
 
 
 @compiled
