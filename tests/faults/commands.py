@@ -102,7 +102,11 @@ class Ended:
 
     def one_line(self) -> str:
         """The error of a command that failed as it should: one line a scene, and an exit code."""
-        lines = [line for line in self.err.splitlines() if not line.startswith(("Warning: ", "Compiling "))]
+        lines = [
+            line
+            for line in self.err.splitlines()
+            if not line.startswith(("Warning: ", "Compiling "))
+        ]
         if self.code == 2:  # the command line is wrong: how to use it comes first
             lines = [line for line in lines if line and not line.startswith(("Usage:", "Try"))]
         assert self.code > 0, self

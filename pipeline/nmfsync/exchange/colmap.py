@@ -441,7 +441,10 @@ def _copy_database(source: ColmapSource, copy: Path, added: int) -> None:
             try:
                 database.backup(target)
             except sqlite3.Error as error:
-                raise NmfsyncError(f"cannot be copied to {copy.parent.parent} ({error})") from None
+                raise NmfsyncError(
+                    f"cannot be copied beside the output ({error}); is the disk full, or the size "
+                    "of files limited?"
+                ) from None
 
 
 def _check_cameras(database: sqlite3.Connection) -> None:
