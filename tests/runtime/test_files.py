@@ -1,10 +1,19 @@
 """One boundary for readers, one for writers, and what is checked before."""
 
+import os
+
 import pytest
 
 from builders import NO_FILES, no_file, result_or_line
 from nmfsync.errors import NmfsyncError, TooLargeError, near_names, shown
-from nmfsync.runtime.files import check_memory, check_space, read_text, reading, writing
+from nmfsync.runtime.files import (
+    check_memory,
+    check_space,
+    check_target,
+    read_text,
+    reading,
+    writing,
+)
 
 
 def raising(boundary, error, *arguments):
@@ -112,3 +121,22 @@ def test_near_names():
     assert near_names("SUB/img1.jpg", names).startswith("; did you mean sub/IMG1.JPG")
     assert near_names("zzzzz", names) == ""
     assert near_names("x" * 10**6, names) == ""
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.mkdir(), "is a folder; name a file"),
+        (os.mkfifo, "is a pipe or a device; name a file"),
+        (lambda path: path.touch(), "exists already"),
+        (lambda path: path.symlink_to("nowhere"), "exists already"),
+        (lambda path: path.symlink_to(path.name), "exists already"),
+        (lambda path: path.symlink_to("input"), "is an input file"),
+    ],
+)
+def test_what_is_not_written_over(tmp_path, make, message):
+    check_target(tmp_path / "out", [tmp_path / "input"], overwrite=False)
+    (tmp_path / "input").touch()
+    make(tmp_path / "out")
+    with pytest.raises(NmfsyncError, match=f"out: {message}"):
+        check_target(tmp_path / "out", [tmp_path / "input"], overwrite=False)

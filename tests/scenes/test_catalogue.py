@@ -161,3 +161,8 @@ def test_without_a_home_downloads_have_another_place(monkeypatch, tmp_path, home
     assert catalogue.cache_folder() == tmp_path / "nmfsync-data"
     monkeypatch.setattr(catalogue, "private_folder", lambda: None)
     assert catalogue.cache_folder().is_absolute()
+
+
+def test_an_empty_target_is_not_the_present_folder():
+    with pytest.raises(NmfsyncError, match="a target is empty"):
+        scene_names("")

@@ -28,11 +28,13 @@ _CLOCKS_DIFFER = 3600
 
 def check_target(path: Path, inputs: Iterable[Path], overwrite: bool) -> None:
     """Raise NmfsyncError if `path` is an input file, or exists and must not be overwritten."""
-    if any(path.resolve() == source.resolve() for source in inputs):
+    if any(os.path.realpath(path) == os.path.realpath(source) for source in inputs):
         raise NmfsyncError(f"{path}: is an input file; name another file")
     if path.is_dir():
         raise NmfsyncError(f"{path}: is a folder; name a file")
-    if path.exists() and not overwrite:
+    if path.exists() and not path.is_file():
+        raise NmfsyncError(f"{path}: is a pipe or a device; name a file")
+    if os.path.lexists(path) and not overwrite:
         raise NmfsyncError(
             f"{path}: exists already; name another file, or overwrite it (--force, overwrite=True)"
         )

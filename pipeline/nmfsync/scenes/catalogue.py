@@ -177,6 +177,8 @@ def scene_names(target: str) -> list[str]:
     entries = _entries(target)
     if entries:
         return [scene.name for _, scene in entries]
+    if not target:
+        raise NmfsyncError("a target is empty; name a data set, a scene or a folder of images")
     if Path(target).is_dir():
         return [target]
     if Path(target).exists():
