@@ -45,6 +45,23 @@ def test_data_set_report(three, tmp_path):
     assert mean.split("<td>")[1:] == row.split("<td>")[3:]
 
 
+def test_remarks_of_single_methods_stand_below_the_table(three, tmp_path):
+    scene, features = three
+    texts = {"nmfsync": "nmfsync: of the tracks shown", "input": "input: of one method"}
+    evaluations = [
+        dataclasses.replace(e, warnings=["of the run", *texts.values()])
+        for e in two_scenes(scene, features)
+    ]
+    assert evaluations[0].tracks == "nmfsync"
+    assert evaluations[0].remarks == [texts["input"]]
+    write_dataset_report(tmp_path, "set", evaluations)
+    above, below = (tmp_path / "report.html").read_text().split("FCM and precision at 1 %", 1)
+    assert "of the run" in above
+    assert texts["nmfsync"] in above
+    assert texts["input"] not in above
+    assert texts["input"] in below
+
+
 def test_data_set_report_compares_estimated_and_measured_precision(three, tmp_path):
     scene, features = three
     evaluations = two_scenes(scene, features)

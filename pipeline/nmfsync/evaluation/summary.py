@@ -151,6 +151,12 @@ class SceneEvaluation:
     depth_quality: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def remarks(self) -> list[str]:
+        """The warnings of single methods, apart from the one whose tracks are shown."""
+        others = tuple(f"{name}: " for name in self.methods if name != self.tracks)
+        return [text for text in self.warnings if text.startswith(others)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, numbers and strings, ready for JSON."""
         return asdict(self)

@@ -83,8 +83,14 @@ def write_dataset_report(
             plots=plots,
             warnings=[
                 *(f"left out: {text}" for text in left_out),
-                *(f"{e.scene}: {text}" for e in evaluations for text in e.warnings),
+                *(
+                    f"{e.scene}: {text}"
+                    for e in evaluations
+                    for text in e.warnings
+                    if text not in e.remarks
+                ),
             ],
+            remarks=[f"{e.scene}: {text}" for e in evaluations for text in e.remarks],
         )
     )
     with publication(folder) as new:

@@ -135,6 +135,7 @@ def write_scene_report(
     page = environment().get_template("scene.html")
     html = page.render(
         evaluation=evaluation,
+        warnings=[text for text in evaluation.warnings if text not in evaluation.remarks],
         estimate=scene_sentence(evaluation),
         headings=list(_columns(evaluation)),
         rows=_method_rows(evaluation),
