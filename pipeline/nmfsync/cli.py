@@ -254,17 +254,23 @@ class _Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does."""
+def _stopped_by_signals() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, and neither cause more than one line."""
 
-    def stop(_signal: int, _frame: object) -> None:
-        raise _Terminated
+    def stop(number: int, _frame: object) -> None:
+        # An object that is being made at this moment may be unable to end as it should.
+        sys.unraisablehook = lambda _fault: None
+        raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:  # as for a command in the background
+            signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -524,15 +530,15 @@ def main() -> None:
     """Run the command line; mistakes of the user end in one line and exit code 1."""
     _open_streams()
     try:
-        with _stopped_by_sigterm(), compilation_shown():
+        with _stopped_by_signals(), compilation_shown():
             code = app(standalone_mode=False)
     except BrokenPipeError:
         os._exit(1)  # the reader of our output is gone, and flushing would fail again
     except (NmfsyncError, OSError, MemoryError) as error:
         sys.exit(f"Error: {reason_of(error)}")
-    except typer.Abort as stop:  # Ctrl-C where there is nothing to continue
+    except (typer.Abort, KeyboardInterrupt) as stop:  # where there is nothing to continue
         _say("Interrupted", err=True)
-        sys.exit(_code_of(stop.__cause__))
+        sys.exit(_code_of(stop.__cause__ or stop))
     except RuntimeError as error:
         if not is_thread_limit(error):
             raise
