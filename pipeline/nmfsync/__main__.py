@@ -3,6 +3,7 @@
 Nothing is imported before the libraries can be, and Ctrl-C ends that as well in one line.
 """
 
+import signal
 import sys
 
 LEAST_MEMORY = 1_500_000_000  # bytes of address space; with less the libraries abort
@@ -16,7 +17,10 @@ def main() -> None:
     except KeyboardInterrupt:
         print("Interrupted", file=sys.stderr)
         sys.exit(130)
-    run()
+    try:
+        run()
+    finally:  # all is done: there is nothing to interrupt any more
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _check_memory() -> None:

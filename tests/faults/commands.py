@@ -250,12 +250,23 @@ def left_by(folder: Path) -> dict[str, bytes]:
 
 
 def results_of(folder: Path) -> dict[str, bytes]:
-    """What a command leaves for the user: no stages or records, and nothing hidden."""
+    """What a command leaves for the user: nothing hidden or kept for the next run, no records."""
+    kept = ("stages", "samples.jsonl", "outputs.json")
     return {
         name: content
         for name, content in left_by(folder).items()
-        if not any(p in ("stages", "outputs.json") or p[0] == "." for p in Path(name).parts)
+        if not any(part in kept or part[0] == "." for part in Path(name).parts)
     }
+
+
+def each_folder_is_one_of(found: dict[str, bytes], allowed: list[dict[str, bytes]]) -> bool:
+    """Say whether every folder of a result is, as a whole, as in one of some results."""
+
+    def of(result: dict[str, bytes], folder: Path) -> dict[str, bytes]:
+        return {name: c for name, c in result.items() if Path(name).parent == folder}
+
+    folders = {Path(name).parent for result in (found, *allowed) for name in result}
+    return all(of(found, f) in [of(one, f) for one in allowed] for f in folders)
 
 
 def without_times(path: Path) -> bytes:

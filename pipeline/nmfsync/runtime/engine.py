@@ -1,7 +1,6 @@
 """Engines: threads, processes or a cluster that do the work, all through joblib."""
 
 import socket
-import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,12 @@ from joblib.parallel import get_active_backend
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.threads import Threads, thread_count
-from nmfsync.runtime.workers import ending_with_this_process, losses_as_errors
+from nmfsync.runtime.workers import (
+    closing_quietly,
+    ending_with_this_process,
+    interrupts_ignored,
+    losses_as_errors,
+)
 
 T = TypeVar("T")
 
@@ -154,15 +158,11 @@ def stream(
         while batch := list(islice(calls, _BATCH)):
             yield from joblib.Parallel(**options)(batch)
         return
-    results = joblib.Parallel(**options, return_as="generator")(calls)
-    try:
-        with losses_as_errors():
-            for result in results:  # noqa: UP028 - "yield from" would close them before
-                yield result
-    finally:
-        with warnings.catch_warnings():  # about calls whose results are not used
-            warnings.simplefilter("ignore", UserWarning)
-            results.close()
+    with interrupts_ignored():
+        results = joblib.Parallel(**options, return_as="generator")(calls)
+    with losses_as_errors(), closing_quietly(results):
+        for result in results:  # noqa: UP028 - "yield from" would close them before
+            yield result
 
 
 def _on_threads(

@@ -1,9 +1,12 @@
 """Processes that work for another one, and end with it."""
 
 import os
+import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Generator, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
@@ -12,12 +15,44 @@ import psutil
 
 from nmfsync.errors import NmfsyncError
 
+# What the tracker of joblib's resources says of those that it cleans up after an error.
+_QUIET = "ignore:resource_tracker"
+
 _INTERVAL = 0.5  # seconds between two looks at the parent
 
 
 def ending_with_this_process() -> dict[str, Any]:
     """Return options of joblib for workers that do not outlive this process, even if killed."""
+    if _QUIET not in sys.warnoptions:  # which Python hands to the tracker when it starts
+        sys.warnoptions.append(_QUIET)
     return {"initializer": _end_with_parent, "initargs": (os.getpid(),)}
+
+
+@contextmanager
+def interrupts_ignored() -> Iterator[None]:
+    """Ignore Ctrl-C in the block, and for good in the processes that are started in it.
+
+    They end with this process; a Ctrl-C that reaches them while they start only makes noise.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which may not say so
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+
+
+@contextmanager
+def closing_quietly(results: Generator[Any, None, None]) -> Iterator[None]:
+    """Close a generator of joblib at the end, without its warning about results not used."""
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            results.close()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,12 @@ from nmfsync.runtime.files import atomic_write
 from nmfsync.runtime.progress import Bar
 from nmfsync.runtime.publish import locked
 from nmfsync.runtime.tables import write_table
-from nmfsync.runtime.workers import ending_with_this_process, losses_as_errors
+from nmfsync.runtime.workers import (
+    closing_quietly,
+    ending_with_this_process,
+    interrupts_ignored,
+    losses_as_errors,
+)
 from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
 from nmfsync.study.results import Points, Results, Row, Values
 from nmfsync.synchronisation.synchronise import synchronise
@@ -118,7 +123,9 @@ def _measure_samples(
             return_as="generator_unordered",
             **ending_with_this_process(),
         )
-        with losses_as_errors(), closing(parallel(work)) as finished:
+        with interrupts_ignored():
+            finished = parallel(work)
+        with losses_as_errors(), closing_quietly(finished):
             for setting, seed, sample in finished:
                 measured[_key(setting, seed)] = sample
                 with locked(store.parent):
