@@ -7,7 +7,7 @@ import numpy as np
 import psutil
 import pytest
 
-from builders import matches_of
+from builders import make_features, matches_of
 from growth import FAMILIES, chain
 from nmfsync import MultiMatching, NmfsyncError, PairwiseMatches, evaluation, synchronise
 from nmfsync.evaluation.confidence import estimate_confidence
@@ -16,6 +16,8 @@ from nmfsync.exchange.blocks import choose
 from nmfsync.report.figures.matrix import matrix_figure
 from nmfsync.run.matches_file import synchronise_file
 from nmfsync.synchronisation.calibration import calibrate_by_cycles
+from nmfsync.truth.epipolar import check_homographies
+from nmfsync.types.truth import Homographies
 
 
 def peak(work, *arguments) -> int:
@@ -55,6 +57,14 @@ def test_a_long_chain_passes_in_little_memory(tmp_path):
     assert (tmp_path / "out.npz").stat().st_size < 1e6
     with np.load(tmp_path / "out.npz") as file:
         assert not file["universe"].any()
+
+
+def test_homographies_of_many_images_are_checked_in_little_memory():
+    """3,000 images: a table of their pairs takes 72 MB."""
+    k = 3_000
+    truth = Homographies(np.tile(np.eye(3), (k, 1, 1)), np.tile([10, 10], (k, 1)))
+    features = [make_features([[5, 5]])] * k
+    assert peak(check_homographies, truth, features, chain(k), [""] * k) < 2e7
 
 
 def with_little_memory(k) -> int:

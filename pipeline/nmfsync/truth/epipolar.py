@@ -270,20 +270,24 @@ def _misfits(
     list of int
         Ascending.
     """
+    pairs = [
+        (i, j, len(xy_i), np.count_nonzero(near(i, j, xy_i, xy_j)))
+        for i, j, xy_i, xy_j in _sure_pairs(features, matches)
+    ]
+    i, j, sure, agreeing = np.array(pairs, np.int64).reshape(-1, 4).T
     k = len(features)
-    sure, agreeing = np.zeros((2, k, k), np.int64)
-    for i, j, xy_i, xy_j in _sure_pairs(features, matches):
-        sure[i, j] = sure[j, i] = len(xy_i)
-        agreeing[i, j] = agreeing[j, i] = np.count_nonzero(near(i, j, xy_i, xy_j))
-    left = np.arange(k)
-    while len(left):
-        counts, agree = (table[np.ix_(left, left)].sum(axis=1) for table in (sure, agreeing))
+    wrong: list[int] = []
+    while True:
+        counts, agree = (
+            np.bincount(i, values, k) + np.bincount(j, values, k) for values in (sure, agreeing)
+        )
         shares = np.where(counts >= _MIN_SURE, agree / np.maximum(counts, 1), 1.0)
-        worst = len(left) - 1 - np.argmin(shares[::-1])
+        worst = k - 1 - int(np.argmin(shares[::-1]))
         if shares[worst] >= least:
-            break
-        left = np.delete(left, worst)
-    return [int(i) for i in np.setdiff1d(np.arange(k), left)]
+            return sorted(wrong)
+        wrong.append(worst)
+        others = (i != worst) & (j != worst)
+        i, j, sure, agreeing = i[others], j[others], sure[others], agreeing[others]
 
 
 def _sure_pairs(
