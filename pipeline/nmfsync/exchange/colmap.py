@@ -466,11 +466,10 @@ def _write_matches(source: ColmapSource, copy: Path, blocks: list[ImagePair], ve
     counts = np.array([len(b.rows) for b in blocks], np.int64)
     np.savez(matches, pairs=pairs, counts=counts, rows=rows.astype(np.uint32))
     command = [sys.executable, "-P", "-m", "nmfsync.exchange.colmap_process"]
-    command += [str(copy), str(matches), "verify" if verify else "keep"]
+    command += [str(copy), str(matches), "verify" if verify else "keep", str(os.getpid())]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    # It ends when its standard input is closed: when we do, however that happens.
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         env=environment,
     ) as process:  # fmt: skip
         try:

@@ -4,9 +4,7 @@ pycolmap ends the process when it cannot write, for instance on a full disk: an 
 in a C++ destructor. So `nmfsync.exchange.colmap` starts this module as a program.
 """
 
-import os
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nmfsync.exchange.colmap import MAX_IMAGES
+from nmfsync.runtime.workers import end_with_parent
 from nmfsync.types.arrays import AnyArray, IntArray
 
 # The kinds of two-view geometry that contain the relative pose of the two cameras.
@@ -23,7 +22,7 @@ _GEOMETRIES = ("CALIBRATED", "UNCALIBRATED", "PLANAR", "PANORAMIC", "PLANAR_OR_P
 _Blocks = Iterator[tuple[tuple[int, int], AnyArray]]
 
 
-def main(database: str, matches: str, verify: str) -> None:
+def main(database: str, matches: str, verify: str, parent: str) -> None:
     """Replace all matches of a database, and its two-view geometries.
 
     Parameters
@@ -35,8 +34,10 @@ def main(database: str, matches: str, verify: str) -> None:
         of matches in `counts` (n,), and the matches of all pairs in `rows`, (sum, 2) uint32.
     verify : str
         "verify": COLMAP estimates new geometries. "keep": a pair keeps its old one.
+    parent : str
+        Number of the process that started this one, which ends with it.
     """
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent(int(parent))
     import pycolmap
 
     pycolmap.logging.minloglevel = 2  # errors only
@@ -44,12 +45,6 @@ def main(database: str, matches: str, verify: str) -> None:
         _replace_matches(pycolmap, Path(database), arrays, verify == "verify")
     if verify == "verify":
         _verify(pycolmap, Path(database))
-
-
-def _end_with_parent() -> None:
-    """End when the parent does, which holds the other end of our standard input."""
-    os.read(0, 1)
-    os._exit(1)
 
 
 def _blocks(arrays: Mapping[str, AnyArray]) -> _Blocks:

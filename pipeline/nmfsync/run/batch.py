@@ -19,12 +19,7 @@ from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.engine import ENGINES
 from nmfsync.runtime.engine import engine as use_engine
 from nmfsync.runtime.progress import Bar
-from nmfsync.runtime.workers import (
-    closing_quietly,
-    ending_with_this_process,
-    interrupts_ignored,
-    losses_as_errors,
-)
+from nmfsync.runtime.workers import ending_with_this_process, results_of
 from nmfsync.scenes.catalogue import datasets, is_in_catalogue, scene_names
 from nmfsync.scenes.layouts import name_of_folder
 
@@ -162,9 +157,7 @@ def _run_all(
             parallel = Parallel(
                 n_jobs=min(jobs, len(names)), return_as="generator", **ending_with_this_process()
             )
-            with interrupts_ignored():
-                results = parallel(work)
-            with losses_as_errors(), closing_quietly(results):
+            with results_of(parallel, work) as results:
                 for name, result in zip(names, results, strict=True):
                     finished(name, result)
                     bar.set_description(f"{printable(name)} done")

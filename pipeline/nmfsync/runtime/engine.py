@@ -13,12 +13,7 @@ from joblib.parallel import get_active_backend
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.threads import Threads, thread_count
-from nmfsync.runtime.workers import (
-    closing_quietly,
-    ending_with_this_process,
-    interrupts_ignored,
-    losses_as_errors,
-)
+from nmfsync.runtime.workers import ending_with_this_process, results_of
 
 T = TypeVar("T")
 
@@ -158,9 +153,7 @@ def stream(
         while batch := list(islice(calls, _BATCH)):
             yield from joblib.Parallel(**options)(batch)
         return
-    with interrupts_ignored():
-        results = joblib.Parallel(**options, return_as="generator")(calls)
-    with losses_as_errors(), closing_quietly(results):
+    with results_of(joblib.Parallel(**options, return_as="generator"), calls) as results:
         for result in results:  # noqa: UP028 - "yield from" would close them before
             yield result
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -232,35 +232,37 @@ def reading(path: Path | str, fault: str) -> Iterator[None]:
     fault : str
         What an error of an unknown kind means, for instance "is no readable mesh".
     """
-    try:
+
+    def say(error: Exception) -> str:
+        if isinstance(error, OSError) and error.strerror:
+            return f"cannot be read ({shown(error.strerror, 200)})"
+        return f"{fault} ({_reason(error)})"
+
+    with _named(path, say):
         _check_regular(Path(path))
         yield
-    except MemoryError:
-        raise
-    except NmfsyncError as error:
-        raise _naming(path, error) from None
-    except Exception as error:
-        if isinstance(error, OSError) and error.strerror:
-            raise NmfsyncError(f"{path}: cannot be read ({shown(error.strerror, 200)})") from None
-        raise NmfsyncError(f"{path}: {fault} ({_reason(error)})") from None
 
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
     """Turn whatever a library raises in a block that writes a file into one NmfsyncError."""
+    with _named(path, lambda error: f"cannot be written ({_reason(error)})"):
+        yield
+
+
+@contextmanager
+def _named(path: Path | str, say: Callable[[Exception], str]) -> Iterator[None]:
+    """Turn errors of a block into an NmfsyncError that names the file; `say` words the others."""
     try:
         yield
     except MemoryError:
         raise
     except NmfsyncError as error:
-        raise _naming(path, error) from None
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from None
     except Exception as error:
-        raise NmfsyncError(f"{path}: cannot be written ({_reason(error)})") from None
-
-
-def _naming(path: Path | str, error: NmfsyncError) -> NmfsyncError:
-    """Return an error whose message names the file."""
-    return error if str(path) in str(error) else type(error)(f"{path}: {error}")
+        raise NmfsyncError(f"{path}: {say(error)}") from None
 
 
 def _reason(error: Exception) -> str:

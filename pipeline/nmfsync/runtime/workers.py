@@ -6,14 +6,17 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from nmfsync.errors import NmfsyncError
+
+if TYPE_CHECKING:
+    from joblib import Parallel  # not every process that uses this module needs it
 
 # What the tracker of joblib's resources says of those that it cleans up after an error.
 _QUIET = "ignore:resource_tracker"
@@ -25,16 +28,52 @@ def ending_with_this_process() -> dict[str, Any]:
     """Return options of joblib for workers that do not outlive this process, even if killed."""
     if _QUIET not in sys.warnoptions:  # which Python hands to the tracker when it starts
         sys.warnoptions.append(_QUIET)
-    return {"initializer": _end_with_parent, "initargs": (os.getpid(),)}
+    return {"initializer": end_with_parent, "initargs": (os.getpid(),)}
 
 
 @contextmanager
-def interrupts_ignored() -> Iterator[None]:
+def results_of(parallel: "Parallel", calls: Iterable[Any]) -> Iterator[Generator[Any, None, None]]:
+    """Let joblib do calls, and hand out its results; the rest is given up at the end of the block.
+
+    Parameters
+    ----------
+    parallel : joblib.Parallel
+        Returns a generator.
+    calls : iterable
+        What `joblib.delayed` makes.
+
+    Yields
+    ------
+    generator
+        Of the results.
+
+    Raises
+    ------
+    NmfsyncError
+        If a worker is killed.
+    """
+    with _interrupts_ignored():  # by the workers, which end with this process
+        results = parallel(calls)
+    try:
+        yield results
+    except BrokenProcessPool:
+        raise NmfsyncError(
+            "a worker was killed, as the system does when memory is short; run again, with fewer "
+            "at once (--jobs): what is finished stays"
+        ) from None
+    finally:
+        with warnings.catch_warnings():  # about results that are not used
+            warnings.simplefilter("ignore", UserWarning)
+            results.close()
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
     """Ignore Ctrl-C in the block, and for good in the processes that are started in it.
 
-    They end with this process; a Ctrl-C that reaches them while they start only makes noise.
+    One that is starting would answer with a traceback.
     """
-    if threading.current_thread() is not threading.main_thread():  # which may not say so
+    if threading.current_thread() is not threading.main_thread():  # only this one may set it
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -44,30 +83,7 @@ def interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
-@contextmanager
-def closing_quietly(results: Generator[Any, None, None]) -> Iterator[None]:
-    """Close a generator of joblib at the end, without its warning about results not used."""
-    try:
-        yield
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            results.close()
-
-
-@contextmanager
-def losses_as_errors() -> Iterator[None]:
-    """Raise NmfsyncError if a worker that the block waits for is killed."""
-    try:
-        yield
-    except BrokenProcessPool:
-        raise NmfsyncError(
-            "a worker was killed, as the system does when memory is short; run again, with fewer "
-            "at once (--jobs): what is finished stays"
-        ) from None
-
-
-def _end_with_parent(parent: int) -> None:
+def end_with_parent(parent: int) -> None:
     """Let this process end as soon as the process `parent`, which started it, is gone."""
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 

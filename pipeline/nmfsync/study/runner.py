@@ -19,12 +19,7 @@ from nmfsync.runtime.files import atomic_write
 from nmfsync.runtime.progress import Bar
 from nmfsync.runtime.publish import locked
 from nmfsync.runtime.tables import write_table
-from nmfsync.runtime.workers import (
-    closing_quietly,
-    ending_with_this_process,
-    interrupts_ignored,
-    losses_as_errors,
-)
+from nmfsync.runtime.workers import ending_with_this_process, results_of
 from nmfsync.study.definitions import MethodVariant, Parameter, Problem, Setting, Study
 from nmfsync.study.results import Points, Results, Row, Values
 from nmfsync.synchronisation.synchronise import synchronise
@@ -123,9 +118,7 @@ def _measure_samples(
             return_as="generator_unordered",
             **ending_with_this_process(),
         )
-        with interrupts_ignored():
-            finished = parallel(work)
-        with losses_as_errors(), closing_quietly(finished):
+        with results_of(parallel, work) as finished:
             for setting, seed, sample in finished:
                 measured[_key(setting, seed)] = sample
                 with locked(store.parent):
