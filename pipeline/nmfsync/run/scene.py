@@ -101,7 +101,7 @@ def run_scene(
     own = claim_folder(scene, Path(out), first)
     if own != scene.name:
         remarks.append(
-            f"{scene.name} holds other files or another folder's results; "
+            f"the output folder {scene.name} belongs to another input, or holds other files; "
             f"the results of this one are in {own}"
         )
     scene, folder = replace(scene, name=own), scene_folder(Path(out), own)
