@@ -1,6 +1,7 @@
 """The command line: every command once, and every mistake in one line."""
 
 import os
+import re
 import resource
 import runpy
 import shutil
@@ -18,6 +19,7 @@ from PIL import Image
 
 from builders import matches_of, noisy
 from colmap_scenes import map_images, write_database
+from compared import evaluation, figures, write
 from nmfsync import PairwiseMatches, synchronise
 from nmfsync.matching.verification import verify
 
@@ -40,8 +42,8 @@ def assert_one_line(outcome, message, code=1):
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("run",), ("data",), ("data", "list"), ("data", "fetch"), ("data", "verify"),
-              ("data", "path"), ("synchronise",)],
+    "words", [(), ("run",), ("compare",), ("data",), ("data", "list"), ("data", "fetch"),
+              ("data", "verify"), ("data", "path"), ("synchronise",)],
 )  # fmt: skip
 def test_every_help_says_what_the_command_does(nmfsync_command, words):
     outcome = nmfsync_command(*words, "--help")
@@ -735,3 +737,44 @@ def test_too_little_memory_is_said_before_the_libraries_abort():
     assert done.returncode == 1
     assert done.stderr.startswith("Error: 1.0 GB of memory are allowed (ulimit -v)")
     assert done.stderr.count("\n") == 1
+
+
+def test_compare_prints_what_differs_in_80_columns(nmfsync_command):
+    for label, gain in (("a", 0.0), ("b", 0.05)):
+        write(
+            Path(label),
+            *(
+                evaluation(f"set/{n}", {"features": label}, input=figures(0.3),
+                           clustersync=figures(0.2 + gain + n / 100 + gain * n / 10))
+                for n in range(4)
+            ),
+        )  # fmt: skip
+    outcome = nmfsync_command("compare", "a", "b")
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert outcome.out.startswith("On 4 scenes, b differs from a: FCM at 1 % is higher with Cl")
+    assert "features: a | b" in outcome.out
+    assert re.search(r"clustersync +\+5\.8\*", outcome.out)
+    assert "\x1b" not in outcome.out
+    assert max(map(len, outcome.out.splitlines())) <= 80
+    assert outcome.out.endswith("Report: compare.html\n")
+    assert Path("compare.html").is_file()
+    words = ("compare", "a/set/0", "--method", "input, clustersync", "-o", "methods.html")
+    outcome = nmfsync_command(*words)
+    assert outcome.code == 0
+    assert "ClusterSync against input" in outcome.out
+
+
+def test_compare_ends_with_one_line(nmfsync_command):
+    write(Path("a"), evaluation())
+    Path("mine.html").write_text("mine")
+    for words, message in (
+        (("a", "a"), "is in both a and a"),
+        (("a",), "one run alone is compared with nothing"),
+        (("a", "none"), "none: no such folder or file"),
+        (("a", "--methods", "input,clustersync", "-o", "mine.html"), "exists already"),
+        (("a", "--methods", "input,clustersink"), "did you mean clustersync"),
+    ):
+        assert_one_line(nmfsync_command("compare", *words), message)
+    assert Path("mine.html").read_text() == "mine"
+    assert not Path("compare.html").exists()

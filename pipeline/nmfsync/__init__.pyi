@@ -8,6 +8,7 @@ from .matching.match import match as match
 from .matching.pairs import select_pairs as select_pairs
 from .matching.verification import verify as verify
 from .run.batch import run_scenes as run_scenes
+from .run.compare import compare_runs as compare_runs
 from .run.matches_file import synchronise_file as synchronise_file
 from .run.scene import run_scene as run_scene
 from .run.settings import Settings as Settings

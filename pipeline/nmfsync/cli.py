@@ -1,4 +1,4 @@
-"""The command line: nmfsync run, data, study, synchronise. Options and printing only."""
+"""The command line: nmfsync run, compare, data, study, synchronise. Options and printing only."""
 
 import codecs
 import os
@@ -16,9 +16,20 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from nmfsync.errors import NmfsyncError, collected_warnings, is_thread_limit, printable, reason_of
+from nmfsync.errors import (
+    NmfsyncError,
+    collected_warnings,
+    is_thread_limit,
+    printable,
+    reason_of,
+    shown,
+)
+from nmfsync.evaluation.comparison import Comparison
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.change_page import change_rows
+from nmfsync.report.compare_settings import differing_settings, remarks
+from nmfsync.report.compare_tables import short_table
+from nmfsync.report.compare_words import multiplicity, name_of, verdicts
 from nmfsync.report.estimates import (
     doubtful_rows,
     doubtful_sentence,
@@ -28,6 +39,7 @@ from nmfsync.report.estimates import (
 )
 from nmfsync.report.page import flatten
 from nmfsync.run.batch import run_scenes
+from nmfsync.run.compare import compare_runs
 from nmfsync.run.matches_file import SynchronisedFile, synchronise_file
 from nmfsync.run.settings import Settings
 from nmfsync.run.study import run_study
@@ -216,7 +228,7 @@ def run(
     A run that was interrupted continues where it stopped.
     """
     settings = Settings(
-        methods=tuple(name.strip() for name in methods.split(",") if name.strip()),
+        methods=_names_in(methods),
         features=features,
         orientations=siblings,
         contrast=contrast,
@@ -333,6 +345,83 @@ def _cells(figures: MethodEvaluation) -> list[str]:
         f"{figures.seconds:.2f}",
         f"{figures.peak_memory_mb:,.0f}",
     ]
+
+
+@app.command()
+def compare(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER...",
+            help="What nmfsync run has written: outputs, a data set (outputs/graffiti), a scene "
+            "(outputs/graffiti/graf), or an evaluation.json. The others are compared with the "
+            "first one.",
+        ),
+    ],
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            "--method",
+            help="Compare only these methods. Of one FOLDER, the others with the first one.",
+            metavar="A,B,...",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The page to write.")
+    ] = Path("compare.html"),
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite FILE even if it is no such page.")
+    ] = False,
+) -> None:
+    """Compare runs, settings, methods: what differs, and what may be chance.
+
+    Of two or more folders, every method is compared with itself; of one, its methods with each
+    other. Differences are paired scene by scene, with 95 % intervals.
+    """
+    chosen = None if methods is None else _names_in(methods)
+    with _interruptible("nothing was written"):
+        comparison = compare_runs(folders, chosen, out, overwrite=force)
+    _print_comparison(comparison)
+    _say(f"Report: {out}")
+
+
+def _names_in(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _print_comparison(comparison: Comparison) -> None:
+    console = _console()
+    for sentence in [*verdicts(comparison), *remarks(comparison)]:
+        console.print(printable(sentence))
+    _print_settings(comparison)
+    for side in comparison.sides[1:]:
+        headings, rows = short_table(comparison, side)
+        names = name_of(comparison, side), name_of(comparison, comparison.sides[0])
+        table = Table(
+            title=printable(f"{names[0]} against {names[1]}"),
+            title_justify="left",
+            box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+        )
+        table.add_column("method")
+        for heading in headings:
+            table.add_column(heading, justify="right")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    if text := multiplicity(comparison):
+        console.print(f"* the 95 % interval excludes no difference. {text}")
+
+
+def _print_settings(comparison: Comparison) -> None:
+    rows = differing_settings(comparison)
+    _say("What differs in the settings:" if rows else "Same settings.")
+    for name, values in rows[:MOST_LINES]:
+        _say(f"  {name}: {' | '.join(shown(value, 30) for value in values)}")
+    if len(rows) > MOST_LINES:
+        _say(f"  and {len(rows) - MOST_LINES} more")
 
 
 @app.command("study")

@@ -1,11 +1,14 @@
 """The evaluation of one scene: what `evaluation.json` holds."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nmfsync.errors import NmfsyncError, shown
 from nmfsync.evaluation.confidence import (
     RIGHT,
     Confidence,
@@ -15,6 +18,8 @@ from nmfsync.evaluation.confidence import (
 from nmfsync.evaluation.curves import Curves, by_threshold
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
+from nmfsync.evaluation.records import record_from
+from nmfsync.runtime.files import read_text, reading
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
@@ -160,6 +165,85 @@ class SceneEvaluation:
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, numbers and strings, ready for JSON."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "SceneEvaluation":
+        """Make an evaluation of what `to_dict` returned, also in another version.
+
+        Parameters
+        ----------
+        content : dict
+            Fields that this version does not know are ignored; those that it has and older ones
+            lacked get their defaults.
+
+        Returns
+        -------
+        SceneEvaluation
+
+        Raises
+        ------
+        NmfsyncError
+            If a field is missing, of another type, or out of range.
+        """
+        evaluation: SceneEvaluation = record_from(cls, content)
+        for name, method in evaluation.methods.items():
+            try:
+                _check_figures(method)
+            except NmfsyncError as error:
+                raise NmfsyncError(f"methods: {shown(name)}: {error}") from None
+        return evaluation
+
+    @classmethod
+    def read(cls, path: Path | str) -> "SceneEvaluation":
+        """Read an `evaluation.json`.
+
+        Parameters
+        ----------
+        path : Path or str
+
+        Returns
+        -------
+        SceneEvaluation
+
+        Raises
+        ------
+        NmfsyncError
+            If the file cannot be read, or is no evaluation of a scene.
+        """
+        with reading(path, "is no evaluation of a scene"):
+            text = read_text(path)
+            try:
+                return cls.from_dict(json.loads(text))
+            except json.JSONDecodeError as error:
+                raise NmfsyncError(f"is no JSON, or cut off ({error})") from None
+            except NmfsyncError as error:
+                raise NmfsyncError(f"is no evaluation of a scene ({error})") from None
+
+
+def _check_figures(method: MethodEvaluation) -> None:
+    """Check what no type says: the ranges of shares, counts and thresholds."""
+    curves = ("fcm", "precision", "epipolar_fcm", "epipolar_precision")
+    for name in curves:
+        curve: Mapping[str, float | None] = getattr(method, name)
+        _check_range(name, map(_number, curve), 0, 1)
+        _check_range(name, curve.values(), 0, 1)
+    _check_range("estimated_precision", [method.estimated_precision], 0, 1)
+    for name in ("matchings", "judged", "cycle_error", "seconds", "peak_memory_mb"):
+        _check_range(name, [getattr(method, name)], 0, float("inf"))
+
+
+def _check_range(name: str, values: Iterable[float | None], low: float, high: float) -> None:
+    wrong = [value for value in values if value is not None and not low <= value <= high]
+    if wrong:
+        allowed = f"between {low:g} and {high:g}" if np.isfinite(high) else "0 or more"
+        raise NmfsyncError(f"{name} must be {allowed}, got {shown(wrong[0])}")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def evaluate(
