@@ -75,6 +75,14 @@ const viewer = {
     return viewer.pairsByImages.get(Math.min(i, j) * viewer.data.images.length + Math.max(i, j)) ?? -1;
   };
 
+  // Does the page know any value of this array?
+  const known = new Map(); // by name
+  viewer.knows = (name) => {
+    const values = viewer.arrays[name], unknown = values instanceof Uint8Array ? 255 : NaN;
+    if (!known.has(name)) known.set(name, values.some((value) => Number.isFinite(value) && value !== unknown));
+    return known.get(name);
+  };
+
   // What method m makes of pair n (-1: a pair without matches).
   viewer.figures = (n, m = viewer.method) => {
     if (n < 0) return { input: 0, matches: 0, kept: 0, removed: 0, added: 0, judged: 0, right: 0, share: NaN, estimated: NaN };

@@ -5,14 +5,14 @@
   const canvas = at("v-matrix"), context = canvas.getContext("2d");
   const base = document.createElement("canvas"); // the matrix without marks
   const k = viewer.data.images.length;
-  const judged = viewer.data.truth !== "none";
+  const judged = viewer.data.truth !== "none", compared = viewer.data.methods.length > 1;
 
   // --- Colours -----------------------------------------------------------------------
 
   const SHARES = new Set(["share", "estimated"]); // from 0 to 1; the others count matches
   const COLOURS = {
     matches: ["Matches", "--ink"],
-    ...(judged && { share: ["Share right", "--right"] }),
+    share: ["Share right", "--right"],
     estimated: ["Estimated precision", "--right"],
     kept: ["Kept matches", "--right"],
     removed: ["Removed matches", "--wrong"],
@@ -27,7 +27,7 @@
     added: "Matches that the input does not have.",
   };
 
-  let colour = "matches", cursor = [0, Math.min(1, k - 1)], hovered = null, place = null;
+  let colour = "matches", cursor = [0, 1], hovered = null, place = null;
 
   // A CSS variable as [red, green, blue].
   const rgb = (name) => {
@@ -86,8 +86,8 @@
     const widest = Math.min(90, room / 4);
     const longest = Math.max(...viewer.data.images.map((_, i) => context.measureText(shortened(label(i), widest)).width));
     const margin = Math.ceil(longest) + 8;
-    const cell = Math.min(72, Math.max(room - margin - 1, 60) / k);
-    return { room, margin, cell, size: cell * k, every: Math.ceil(14 / cell), widest };
+    const cell = Math.min(72, Math.max(room - margin - 2, 60) / k);
+    return { room, margin, cell, size: cell * k, every: cell < 14 ? Math.ceil(18 / cell) : 1, widest };
   };
 
   const drawLabels = (to, { margin, cell, every, widest }) => {
@@ -109,7 +109,7 @@
 
   const drawBase = () => {
     place = layout();
-    const { margin, size, cell } = place, whole = Math.ceil(margin + size + 1), sharp = window.devicePixelRatio || 1;
+    const { margin, size, cell } = place, whole = Math.ceil(margin + size + 2), sharp = window.devicePixelRatio || 1;
     for (const target of [base, canvas]) target.width = target.height = Math.round(whole * sharp);
     canvas.style.width = canvas.style.height = `${whole}px`;
     const small = document.createElement("canvas");
@@ -152,8 +152,8 @@
     context.drawImage(base, 0, 0);
     context.setTransform(sharp, 0, 0, sharp, 0, 0);
     const [i, j] = cursor;
-    if (k > 1) mark([i, j], ink, true);
-    if (k > 1) mark([j, i], ink, false);
+    mark([i, j], ink, true);
+    mark([j, i], ink, false);
     if (hovered) mark(hovered, `rgb(${rgb("--blue")})`, true);
   };
 
@@ -175,14 +175,21 @@
 
   const methodName = () => viewer.data.methods[viewer.method].name;
 
-  const facts = (figures) => [
-    ["Matches of the input", count(figures.input)],
+  // A page without truth, estimates or a second method has no figures of them.
+  const estimates = () => viewer.knows("pair_estimated");
+
+  const changes = (figures) => [
     [`Matches of ${methodName()}`, count(figures.matches)],
     ["kept", count(figures.kept)],
     ["removed", count(figures.removed)],
     ["added", count(figures.added)],
-    ["Estimated precision", percent(figures.estimated)],
-    ...(judged ? [["Right of judged", rightOf(figures)]] : []),
+  ];
+
+  const facts = (figures) => [
+    ["Matches of the input", count(figures.input)],
+    ...(viewer.method ? changes(figures) : []),
+    ...(estimates() ? [["Estimated precision", percent(figures.estimated)]] : []),
+    ...(judged ? [["Right of judged*", rightOf(figures)]] : []),
   ];
 
   const rightOf = ({ right, judged: all, share }) => (all ? `${count(right)} of ${count(all)} (${percent(share)})` : "none judged");
@@ -193,6 +200,7 @@
     at("v-pair-figures").replaceChildren(
       node("p", { class: "v-name" }, viewer.pairName(i, j)),
       node("table", { class: "v-facts" }, node("tbody", {}, ...rows)),
+      ...(judged ? [node("p", { class: "note" }, "* Each direction of a match is judged.")] : []),
     );
   };
 
@@ -259,22 +267,23 @@
   // --- Table -------------------------------------------------------------------------
 
   const STEP = 50; // rows shown at first, and more at every request
-  const COLUMNS = [
+  // Heading; value to sort by; text.
+  const counting = (name, key) => [name, (n) => viewer.figures(n)[key], (n) => count(viewer.figures(n)[key])];
+  const possibleColumns = () => [
     ["Images", (n) => n, (n) => pairOf(n)],
-    ["Matches", (n) => viewer.figures(n).matches, (n) => count(viewer.figures(n).matches)],
-    ["Kept", (n) => viewer.figures(n).kept, (n) => count(viewer.figures(n).kept)],
-    ["Removed", (n) => viewer.figures(n).removed, (n) => count(viewer.figures(n).removed)],
-    ["Added", (n) => viewer.figures(n).added, (n) => count(viewer.figures(n).added)],
-    ["Estimated precision", (n) => viewer.figures(n).estimated, (n) => percent(viewer.figures(n).estimated)],
-    ...(judged ? [["Right of judged", (n) => viewer.figures(n).share, (n) => rightOf(viewer.figures(n))]] : []),
+    counting("Matches", "matches"),
+    ...(compared ? [counting("Kept", "kept"), counting("Removed", "removed"), counting("Added", "added")] : []),
+    ...(estimates() ? [["Estimated precision", (n) => viewer.figures(n).estimated, (n) => percent(viewer.figures(n).estimated)]] : []),
+    ...(judged ? [["Right of judged*", (n) => viewer.figures(n).share, (n) => rightOf(viewer.figures(n))]] : []),
   ];
-  let sorted = { column: 3, descending: true }, shown = STEP;
+  const counts = () => (compared ? 5 : 2); // columns before those of shares
+  let columns = [], sorted = { column: compared ? 3 : 1, descending: true }, shown = STEP;
 
   const pairOf = (n) => viewer.pairName(viewer.arrays.pair_i[n], viewer.arrays.pair_j[n]);
 
   // Unknown values come last, equal ones in the order of the images.
   const order = () => {
-    const value = COLUMNS[sorted.column][1], sign = sorted.descending ? -1 : 1;
+    const value = columns[sorted.column][1], sign = sorted.descending ? -1 : 1;
     const keys = Array.from(viewer.arrays.pair_i, (_, n) => value(n));
     const compare = (a, b) => (Number.isNaN(keys[a]) - Number.isNaN(keys[b])) || sign * (keys[a] - keys[b]) || a - b;
     return [...keys.keys()].sort(compare);
@@ -287,7 +296,7 @@
 
   const row = (n) => {
     const button = node("button", { type: "button", class: "v-link" }, pairOf(n));
-    const rest = COLUMNS.slice(1).map(([, , write]) => node("td", {}, write(n)));
+    const rest = columns.slice(1).map(([, , write]) => node("td", {}, write(n)));
     return node("tr", { "data-pair": n, onclick: () => openRow(n) }, node("th", { scope: "row" }, button), ...rest);
   };
 
@@ -301,7 +310,7 @@
 
   // At first the largest number; the estimates and shares from the lowest, which are the doubtful ones.
   const sortBy = (column) => {
-    const descending = sorted.column === column ? !sorted.descending : column > 0 && column < 5;
+    const descending = sorted.column === column ? !sorted.descending : column > 0 && column < counts();
     sorted = { column, descending };
     shown = STEP;
     drawTable();
@@ -316,9 +325,9 @@
   const drawTable = () => {
     if (!at("v-pairs-list").open) return;
     const all = order(), table = at("v-pairs-table");
-    table.tHead.replaceChildren(node("tr", {}, ...COLUMNS.map(heading)));
+    table.tHead.replaceChildren(node("tr", {}, ...columns.map(heading)));
     table.tBodies[0].replaceChildren(...all.slice(0, shown).map(row));
-    at("v-pairs-count").textContent = `${count(Math.min(shown, all.length))} of ${viewer.counted(all.length, "pair")}`;
+    at("v-pairs-count").textContent = `${count(Math.min(shown, all.length))} of ${viewer.counted(all.length, "pair")}${judged ? ". * Each direction of a match is judged." : ""}`;
     at("v-pairs-more").hidden = shown >= all.length;
     markRow();
   };
@@ -349,7 +358,7 @@
       const { removed, added, matches } = viewer.figures(n), changed = removed + added;
       if (changed > most[0] || (changed === most[0] && matches > most[1])) [best, most] = [n, [changed, matches]];
     });
-    return best < 0 ? [0, Math.min(1, k - 1)] : [viewer.arrays.pair_i[best], viewer.arrays.pair_j[best]];
+    return best < 0 ? [0, 1] : [viewer.arrays.pair_i[best], viewer.arrays.pair_j[best]];
   };
 
   const onPair = ({ i, j, quiet }) => {
@@ -381,11 +390,22 @@
   const openFirst = () => {
     const [i, j] = first();
     viewer.emit("pair", { i, j, quiet: true });
+    if (viewer.addressed("pair") && !viewer.addressed("track")) at("v-pair").scrollIntoView({ block: "start" });
+  };
+
+  const tooFew = () => {
+    const text = document.querySelector("#pairs .v-failed");
+    text.textContent = "A pair needs two images.";
+    text.hidden = false;
   };
 
   viewer.ready.then(() => {
+    if (k < 2) return tooFew();
     document.querySelector("#pairs .v-filled").hidden = false;
-    at("v-matrix-colour").replaceChildren(...Object.entries(COLOURS).map(([key, [name]]) => node("option", { value: key }, name)));
+    columns = possibleColumns();
+    const possible = { share: judged, estimated: estimates(), kept: compared, removed: compared, added: compared };
+    const keys = Object.keys(COLOURS).filter((key) => possible[key] !== false);
+    at("v-matrix-colour").replaceChildren(...keys.map((key) => node("option", { value: key }, COLOURS[key][0])));
     viewer.chooseMethods(at("v-matrix-method"));
     cursor = first();
     draw();

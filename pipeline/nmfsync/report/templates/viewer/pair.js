@@ -10,8 +10,9 @@
   const NARROW = 620; // CSS pixels: below, one photograph above the other
 
   let pair = { i: 0, j: 0, n: -1 };
-  let boxes = [], size = { w: 1, h: 1 }, view = { x: 0, y: 0, w: 1, h: 1 };
-  let rows = [], lines = []; // matches of input or method on the page; those drawn, with their ends
+  // Where the two photographs are in the drawing, and which part of each is seen, in its pixels.
+  let boxes = [], windows = [], size = { w: 1, h: 1 };
+  let rows = [], lines = []; // matches of input or method on the page; those drawn: { row, element, from, to }
   let held = null, pointed = null; // rows of matches
   let colour = "change";
 
@@ -63,13 +64,22 @@
 
   const evenly = (all) => (all.length <= MOST ? all : Array.from({ length: MOST }, (_, n) => all[Math.floor((n * all.length) / MOST)]));
 
-  const point = (f, side) => {
-    const { x, y } = viewer.feature(f), box = boxes[side];
-    // The centre of the top-left pixel is (0, 0), its corner (-0.5, -0.5).
-    return [box.x + (x + 0.5) * box.scale, box.y + (y + 0.5) * box.scale];
+  const ends = (row) => [viewer.arrays.match_a[row], viewer.arrays.match_b[row]];
+
+  // A feature in the pixels of its image, from the corner of the top-left pixel, whose centre is (0, 0).
+  const pixel = (f) => {
+    const { x, y } = viewer.feature(f);
+    return [x + 0.5, y + 0.5];
   };
 
-  const ends = (row) => ({ row, from: point(viewer.arrays.match_a[row], 0), to: point(viewer.arrays.match_b[row], 1) });
+  const within = ([x, y], { x: left, y: top, w, h }) => x >= left && y >= top && x <= left + w && y <= top + h;
+
+  // A place in a photograph in the units of the drawing; at the edge if the zoom hides it.
+  const place = ([x, y], side) => {
+    const box = boxes[side], part = windows[side], inside = (share) => Math.max(0, Math.min(1, share));
+    const tenth = (value) => Math.round(10 * value) / 10; // short texts are quicker
+    return [tenth(box.x + box.w * inside((x - part.x) / part.w)), tenth(box.y + box.h * inside((y - part.y) / part.h))];
+  };
 
   // --- Drawing -----------------------------------------------------------------------
 
@@ -81,43 +91,67 @@
     const scales = [a, b].map((image) => 1000 / Math.max(narrow() ? image.width : image.height, 1));
     const sizes = [a, b].map((image, n) => [image.width * scales[n], image.height * scales[n]]);
     const second = narrow() ? { x: 0, y: sizes[0][1] + GAP } : { x: sizes[0][0] + GAP, y: 0 };
-    boxes = [{ x: 0, y: 0 }, second].map((corner, n) => ({ ...corner, scale: scales[n], w: sizes[n][0], h: sizes[n][1] }));
+    boxes = [{ x: 0, y: 0 }, second].map((corner, n) => ({ ...corner, w: sizes[n][0], h: sizes[n][1] }));
+    windows = [a, b].map(whole);
     size = { w: second.x + sizes[1][0], h: second.y + sizes[1][1] };
   };
 
-  const photograph = (i, { x, y, w, h }) => {
-    const source = images[i].source;
-    if (source) return [node("image", { href: source, x, y, width: w, height: h, preserveAspectRatio: "none" })];
+  const whole = ({ width, height }) => ({ x: 0, y: 0, w: Math.max(width, 1), h: Math.max(height, 1) });
+
+  const photograph = (side) => {
+    const i = side ? pair.j : pair.i, { x, y, w, h } = boxes[side];
+    const { source, width, height } = images[i];
+    if (source) {
+      const picture = node("image", { href: source, width, height, preserveAspectRatio: "none" });
+      return [node("svg", { "data-side": side, x, y, width: w, height: h, preserveAspectRatio: "none" }, picture)];
+    }
     return [
       node("rect", { class: "v-frame", x, y, width: w, height: h }),
       node("text", { class: "v-missing", x: x + w / 2, y: y + h / 2 }, "no photograph on this page"),
     ];
   };
 
-  const mark = ({ row, from, to }) => {
+  const mark = (row) => {
     const [, classOf] = COLOURS[colour];
-    const dots = `M${from}h0M${to}h0`;
-    return node("g", { class: `v-match v-${classOf(row)} ${change(row) === "removed" ? "v-gone" : ""}`, "data-row": row },
-      node("path", { class: "v-line", d: `M${from}L${to}` }), node("path", { class: "v-ends", d: dots }), node("path", { class: "v-holes", d: dots }));
+    const gone = change(row) === "removed";
+    return node("g", { class: `v-match v-${classOf(row)} ${gone ? "v-gone" : ""}`, "data-row": row },
+      node("path", { class: "v-line" }), node("path", { class: "v-ends" }), ...(gone ? [node("path", { class: "v-holes" })] : []));
+  };
+
+  // Put a match where the parts that are seen of the photographs have its ends.
+  const put = (row, element) => {
+    const pixels = ends(row).map(pixel), seen = pixels.map((at, side) => within(at, windows[side]));
+    const [from, to] = pixels.map(place), out = !seen.includes(true);
+    element.classList.toggle("v-out", out);
+    element.classList.toggle("v-cut", !out && seen.includes(false));
+    if (out) return { row, element, from, to };
+    const dots = [from, to].filter((_, side) => seen[side]).map((at) => `M${at}h0`).join("");
+    const [line, ...rest] = element.children;
+    line.setAttribute("d", `M${from}L${to}`);
+    for (const path of rest) path.setAttribute("d", dots);
+    return { row, element, from, to };
   };
 
   const photographs = node("g"), marks = node("g"), top = node("g", { class: "v-top" });
 
   const drawPhotographs = () => {
     arrange();
-    photographs.replaceChildren(...photograph(pair.i, boxes[0]), ...photograph(pair.j, boxes[1]));
+    photographs.replaceChildren(...photograph(0), ...photograph(1));
+    svg.setAttribute("viewBox", `0 0 ${size.w} ${size.h}`);
     svg.style.aspectRatio = `${size.w} / ${size.h}`;
     const words = narrow() ? ["Above", "Below"] : ["Left", "Right"];
     at("v-names").style.gridTemplateColumns = narrow() ? "1fr" : boxes.map((box) => `${box.w}fr`).join(" ");
     at("v-names").replaceChildren(...[pair.i, pair.j].map((i, n) => node("span", {}, node("b", {}, `${words[n]}: `), label(i))));
-    look({ x: 0, y: 0, ...size });
+    lines = []; // of other photographs, or of the old arrangement
+    for (const side of sides) see(side, whole(image(side)));
+    svg.classList.remove("v-zoomed");
   };
 
   const drawLines = () => {
     rows = rowsOfPair();
     const passing = rows.filter(passes);
-    lines = evenly(passing).map(ends);
-    marks.replaceChildren(...lines.map(mark));
+    lines = evenly(passing).map((row) => put(row, mark(row)));
+    marks.replaceChildren(...lines.map(({ element }) => element));
     drawLegend();
     drawCounts(passing.length);
     drawHighlight();
@@ -137,7 +171,7 @@
       ? `Shown ${count(lines.length)}, evenly chosen, of ${count(passing)} that pass the filters, of ${viewer.counted(rows.length, "match", "matches")}`
       : `Shown ${count(lines.length)} of ${viewer.counted(rows.length, "match", "matches")}`;
     const sample = rows.length < all ? `; ${count(all)} in all, of which a sample is on this page` : "";
-    at("v-pair-count").textContent = all ? `${shown}${sample}.` : "These two images have no matches.";
+    at("v-pair-count").textContent = all ? `${shown}${sample}.` : "";
     for (const name of CHANGES) tell(name, rows.filter((row) => change(row) === name).length);
     if (judged) for (const name of VERDICTS) tell(name, rows.filter((row) => verdict(row) === name).length);
     svg.setAttribute("aria-label", `Photographs of ${label(pair.i)} and ${label(pair.j)} with ${viewer.counted(lines.length, "match", "matches")}`);
@@ -166,7 +200,11 @@
   const drawHighlight = () => {
     const row = pointed ?? held;
     marks.setAttribute("class", row === null ? "v-lines" : "v-lines v-dim");
-    top.replaceChildren(...(row === null ? [] : [node("path", { class: "v-halo", d: mark(ends(row)).firstChild.getAttribute("d") }), mark(ends(row))]));
+    top.replaceChildren();
+    if (row !== null) {
+      const { element, from, to } = put(row, mark(row));
+      top.append(node("path", { class: "v-halo", d: `M${from}L${to}` }), element);
+    }
     drawCard(row);
   };
 
@@ -175,10 +213,10 @@
     const having = methods.filter((_, m) => (a.match_methods[row] >> m) & 1).map((method) => method.name);
     return [
       ...(judged ? [["Verdict", verdict(row) === "unknown" ? "not judged by the truth" : verdict(row)], ["Transfer error", pixels(a.match_error[row])]] : []),
-      ["Of input and method", change(row)],
-      ["Distance ratio", Number.isFinite(ratio) ? ratio.toFixed(2) : "–"],
+      ...(viewer.method ? [[`By ${methods[viewer.method].name}`, change(row)]] : []),
+      ...(viewer.knows("match_ratio") ? [["Distance ratio", Number.isFinite(ratio) ? ratio.toFixed(2) : "–"]] : []),
       ...(cameras ? [["Epipolar distance", pixels(a.match_epipolar[row])]] : []),
-      ["Probability", percent(probability(row))],
+      ...(viewer.knows("match_probability") ? [["Probability", percent(probability(row))]] : []),
       ["Found by", having.join(", ")],
     ];
   };
@@ -196,19 +234,21 @@
 
   // One track for both ends, or one each: the removed match would have joined them.
   const trackButtons = (row) => {
-    const [a, b] = [viewer.arrays.match_a[row], viewer.arrays.match_b[row]], [s, t] = [a, b].map(viewer.trackOf);
+    const [s, t] = ends(row).map(viewer.trackOf);
     if (s >= 0 && s === t) return [trackButton(s, "Follow its track")];
-    return [[s, a], [t, b]].filter(([track]) => track >= 0).map(([track, f]) => trackButton(track, `Track in ${label(viewer.feature(f).image)}`));
+    return [[s, pair.i], [t, pair.j]].filter(([track]) => track >= 0).map(([track, i]) => trackButton(track, `Track in ${label(i)}`));
   };
 
   const drawCard = (row) => {
     const card = at("v-card");
-    if (card.dataset.row === String(row)) return;
-    card.dataset.row = row;
+    const shown = `${row} ${viewer.method} ${lines.length > 0}`;
+    if (card.dataset.shown === shown) return; // zooming does not draw the patches again
+    card.dataset.shown = shown;
+    at("v-picture-help").hidden = row !== null;
     if (row === null) return card.replaceChildren(node("p", { class: "note" }, lines.length ? "No match is chosen." : "There is no match to choose."));
     const list = facts(row).flatMap(([name, value]) => [node("dt", {}, name), node("dd", {}, value)]);
     card.replaceChildren(
-      patch(viewer.arrays.match_a[row]), patch(viewer.arrays.match_b[row]),
+      ...ends(row).map(patch),
       node("dl", { class: "v-facts" }, ...list), node("div", { class: "v-buttons" }, ...trackButtons(row)),
     );
   };
@@ -216,6 +256,7 @@
   const hold = (row) => {
     held = row;
     pointed = null;
+    if (row !== null) ends(row).map(pixel).forEach((at, side) => { if (!within(at, windows[side])) look(side, windows[side].w, at); });
     drawHighlight();
   };
 
@@ -236,6 +277,7 @@
   const least = (measure, limit) => {
     let best = null, least = limit;
     for (const line of lines) {
+      if (line.element.classList.contains("v-out")) continue;
       const d = measure(line);
       if (d <= least) [best, least] = [line.row, d];
     }
@@ -258,28 +300,69 @@
 
   // --- Zoom and pan ------------------------------------------------------------------
 
-  const zoomed = () => view.w < size.w * 0.999;
+  const sides = [0, 1];
+  const image = (side) => images[side ? pair.j : pair.i];
+  const zoomed = () => sides.some((side) => windows[side].w < image(side).width * 0.999);
 
-  const look = ({ x, y, w, h }) => {
-    const inside = (value, most) => Math.max(0, Math.min(most, value));
-    view = { x: inside(x, size.w - w), y: inside(y, size.h - h), w, h };
-    svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.w} ${view.h}`);
+  const see = (side, { x, y, w, h }) => {
+    const { width, height } = image(side), inside = (value, most) => Math.max(0, Math.min(most, value));
+    windows[side] = { x: inside(x, width - w), y: inside(y, height - h), w, h };
+    photographs.querySelector(`[data-side="${side}"]`)?.setAttribute("viewBox", Object.values(windows[side]).join(" "));
+  };
+
+  // See a part of this width of one photograph, with a place of it in its middle, or where it
+  // was: `share` of the way from the left and the top.
+  const look = (side, width, [x, y], [left, up] = [0.5, 0.5]) => {
+    const w = Math.max(image(side).width / 40, Math.min(image(side).width, width)), h = (w * image(side).height) / image(side).width;
+    see(side, { x: x - left * w, y: y - up * h, w, h });
+  };
+
+  // After a change of what is seen.
+  const follow = () => {
     svg.classList.toggle("v-zoomed", zoomed());
+    for (const line of lines) Object.assign(line, put(line.row, line.element));
+    drawHighlight();
   };
 
-  // Zoom about a point, which keeps its place in the window.
-  const zoom = (factor, [x, y] = [view.x + view.w / 2, view.y + view.h / 2]) => {
-    const w = Math.max(size.w / 40, Math.min(size.w, view.w / factor)), share = w / view.w;
-    look({ x: x - (x - view.x) * share, y: y - (y - view.y) * share, w, h: view.h * share });
+  const middleOf = ({ x, y, w, h }) => [x + w / 2, y + h / 2];
+
+  // Zoom both photographs, about the ends of the match that is held, or else their middles.
+  const zoomBoth = (factor) => {
+    for (const side of sides) look(side, windows[side].w / factor, held === null ? middleOf(windows[side]) : pixel(ends(held)[side]));
+    follow();
   };
-  const pan = (dx, dy) => look({ ...view, x: view.x + dx, y: view.y + dy });
-  const reset = () => look({ x: 0, y: 0, ...size });
+
+  const sideAt = ([x, y]) => (narrow() ? y >= boxes[1].y : x >= boxes[1].x) ? 1 : 0;
+
+  // Zoom one photograph about a place of the drawing, which stays there.
+  const zoomAt = (factor, place) => {
+    const side = sideAt(place), box = boxes[side], part = windows[side];
+    const shares = [(place[0] - box.x) / box.w, (place[1] - box.y) / box.h];
+    look(side, part.w / factor, [part.x + shares[0] * part.w, part.y + shares[1] * part.h], shares);
+    follow();
+  };
+
+  // Move what is seen of one photograph by units of the drawing.
+  const pan = (side, dx, dy) => {
+    const box = boxes[side], part = windows[side];
+    see(side, { ...part, x: part.x + (dx * part.w) / box.w, y: part.y + (dy * part.h) / box.h });
+  };
+
+  const panBoth = (dx, dy) => {
+    for (const side of sides) pan(side, dx * boxes[side].w, dy * boxes[side].h);
+    follow();
+  };
+
+  const reset = () => {
+    for (const side of sides) see(side, whole(image(side)));
+    follow();
+  };
 
   const onWheel = (event) => {
     const focused = document.activeElement === svg && (zoomed() || event.deltaY < 0);
     if (!event.ctrlKey && !event.metaKey && !focused) return; // the page scrolls
     event.preventDefault();
-    zoom(Math.exp(-event.deltaY / 300), unitsAt(event.clientX, event.clientY));
+    zoomAt(Math.exp(-event.deltaY / 300), unitsAt(event.clientX, event.clientY));
   };
 
   const pointers = new Map(); // pressed ones, by id
@@ -308,8 +391,9 @@
     svg.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     const after = middle(), scale = unit();
-    pan((before[0] - after[0]) * scale, (before[1] - after[1]) * scale);
-    if (pointers.size === 2 && wide > 0) zoom(spread() / wide, unitsAt(...after));
+    pan(sideAt(unitsAt(...before)), (before[0] - after[0]) * scale, (before[1] - after[1]) * scale);
+    if (pointers.size === 2 && wide > 0) zoomAt(spread() / wide, unitsAt(...after));
+    else follow();
   };
 
   const onUp = (event) => {
@@ -326,7 +410,7 @@
 
   const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   const KEYS = {
-    n: () => step(1), p: () => step(-1), "+": () => zoom(1.5), "=": () => zoom(1.5), "-": () => zoom(1 / 1.5), 0: reset,
+    n: () => step(1), p: () => step(-1), "+": () => zoomBoth(1.5), "=": () => zoomBoth(1.5), "-": () => zoomBoth(1 / 1.5), 0: reset,
     Escape: () => hold(null), t: () => at("v-card").querySelector("button")?.click(),
   };
 
@@ -334,7 +418,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const act = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key], arrow = ARROWS[event.key];
     if (act) act();
-    else if (arrow && zoomed()) pan((arrow[0] * view.w) / 8, (arrow[1] * view.h) / 8);
+    else if (arrow && zoomed()) panBoth(arrow[0] / 8, arrow[1] / 8);
     else return;
     event.preventDefault();
   };
@@ -375,9 +459,10 @@
     node("span", {}, `${name} `, node("span", { id: `v-number-${name}` })));
 
   const colours = () => {
-    const known = viewer.arrays.match_probability.some((value) => value !== 255);
+    const known = viewer.knows("match_probability");
     const possible = { verdict: judged, change: true, probability: known, epipolar: cameras };
     at("v-pair-range").hidden = !known;
+    at("v-pair-changes").hidden = methods.length < 2;
     return Object.keys(COLOURS).filter((key) => possible[key]);
   };
 
@@ -391,6 +476,7 @@
     at("v-pair-colour").value = colour = judged ? "verdict" : cameras ? "epipolar" : "change";
     viewer.chooseMethods(at("v-pair-method"));
     svg.append(photographs, marks, top);
+    at("v-filters").open = !narrow(); // a telephone shows the photographs first
     for (const id of ["v-pair-previous", "v-pair-next"]) at(id).disabled = viewer.arrays.pair_i.length < 2;
   };
 
@@ -401,8 +487,8 @@
     at("v-pair-j").onchange = () => selected(at("v-pair-j"), at("v-pair-i"), pair.j);
     at("v-pair-colour").onchange = (event) => { colour = event.target.value; drawLines(); };
     for (const id of ["v-pair-low", "v-pair-high"]) at(id).oninput = drawLines;
-    at("v-zoom-in").onclick = () => zoom(1.5);
-    at("v-zoom-out").onclick = () => zoom(1 / 1.5);
+    at("v-zoom-in").onclick = () => zoomBoth(1.5);
+    at("v-zoom-out").onclick = () => zoomBoth(1 / 1.5);
     at("v-zoom-reset").onclick = reset;
     at("v-match-previous").onclick = () => step(-1);
     at("v-match-next").onclick = () => step(1);
