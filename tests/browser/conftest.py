@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture
-def open_page(browser) -> Iterator[Any]:
-    """Open a file in a new window; at the end, no error and no request may have happened."""
+@contextmanager
+def _opening(browser) -> Iterator[Any]:
+    """Open files in new windows; at the end, no error and no request may have happened."""
     faults: list[str] = []
     contexts = []
 
@@ -41,7 +42,9 @@ def open_page(browser) -> Iterator[Any]:
         page.set_default_timeout(10_000)
         page.on("pageerror", lambda error: faults.append(f"error: {error}"))
         page.on("console", lambda m: m.type in ("error", "warning") and faults.append(m.text))
-        page.on("request", lambda r: r.url.startswith("http") and faults.append(f"request: {r.url}"))
+        page.on(
+            "request", lambda r: r.url.startswith("http") and faults.append(f"request: {r.url}")
+        )
         page.goto(Path(path).resolve().as_uri())
         return page
 
@@ -49,3 +52,17 @@ def open_page(browser) -> Iterator[Any]:
     for context in contexts:
         context.close()
     assert faults == []
+
+
+@pytest.fixture
+def open_page(browser) -> Iterator[Any]:
+    """Open a file in a new window; at the end, no error and no request may have happened."""
+    with _opening(browser) as open_file:
+        yield open_file
+
+
+@pytest.fixture(scope="module")
+def open_once(browser) -> Iterator[Any]:
+    """Do as `open_page`, for a window that all tests of a module share, which is quicker."""
+    with _opening(browser) as open_file:
+        yield open_file
