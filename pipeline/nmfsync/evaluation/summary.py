@@ -144,6 +144,9 @@ class SceneEvaluation:
         Empty if the truth has no depths.
     left_out : dict of str to str
         What is in the folder of the images and was not read: path -> reason.
+    verification : dict of str to int
+        What geometric verification was given and kept: `pairs` of images with matches and
+        `pairs_kept`, `matches` and `matches_kept`. Empty without verification.
     """
 
     scene: str
@@ -161,6 +164,7 @@ class SceneEvaluation:
     image_pairs_left_out: int = 0
     depth_quality: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    verification: dict[str, int] = field(default_factory=dict)
 
     @property
     def remarks(self) -> list[str]:

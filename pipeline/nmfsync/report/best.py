@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from nmfsync.evaluation.summary import SceneEvaluation
-from nmfsync.report.page import whole_percent
 
 # Precision alone is easy to win: by returning hardly anything. A method takes part if its coverage
 # is at least this share of the largest coverage of a cycle-consistent method. Not more: where most
@@ -12,7 +11,7 @@ LEAST_COVERAGE = 0.25
 
 BEST_RULE = (
     "among the methods whose result is cycle-consistent and covers at least "
-    f"{whole_percent(LEAST_COVERAGE)} as many features as the one that covers the most"
+    f"{100 * LEAST_COVERAGE:.0f} % as many features as the one that covers the most"
 )
 
 

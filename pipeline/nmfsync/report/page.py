@@ -1,6 +1,7 @@
 """What all pages share: pictures, numbers as text, cells of tables, templates."""
 
 import base64
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -8,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from PIL import Image
 
 from nmfsync.errors import printable
 from nmfsync.evaluation.summary import MethodEvaluation
+from nmfsync.report.glossary import Glossary
+from nmfsync.report.sources import sources_of
 from nmfsync.runtime.files import atomic_write
 
 
@@ -49,6 +53,14 @@ class Picture:
         """The picture as a data URL."""
         kind, data = ("jpeg", _jpeg(self.png)) if self.photograph else ("png", self.png)
         return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The heading of a column: its text, which may have several lines, and its glossary's key."""
+
+    text: str
+    word: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,12 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def many(number: int, noun: str) -> str:
+    """Write a number with its noun in singular or plural: 1 match, 2 matches."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
 def percent(value: float | None) -> str:
     """Write a share with one decimal: 54.2 %."""
     return "–" if value is None else f"{100 * value:.1f} %"
@@ -128,8 +146,18 @@ def judged_share(method: MethodEvaluation) -> float | None:
     return method.judged / (2 * method.matchings) if method.fcm and method.matchings else None
 
 
+def unbroken(sentence: str) -> Markup:
+    """Keep numbers and their percent signs in one line; the text stays as it is."""
+    parts = re.split(r"(\(?[\d.,]+ %)", printable(sentence))
+    write = Markup('<span class="unbroken">{}</span>').format
+    return Markup("").join(write(part) if part.endswith(" %") else part for part in parts)
+
+
 def environment() -> Environment:
-    """Return the environment of the templates, which escape all text put into them."""
+    """Return the environment of the templates of one page, which escape all text put into them.
+
+    A page whose `method_keys` are given lists the sources of these methods.
+    """
     environment = Environment(
         loader=PackageLoader("nmfsync.report"),
         autoescape=True,
@@ -139,6 +167,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["count"] = count
+    environment.filters["unbroken"] = unbroken
+    environment.globals["glossary"] = Glossary()
+    environment.globals["sources_of"] = sources_of
+    environment.globals["method_keys"] = ()
     return environment
 
 
