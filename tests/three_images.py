@@ -99,7 +99,7 @@ def write_report(folder, scene, features, warnings=(), depth_quality=None):
 class Page(HTMLParser):
     """Collects tags, addresses and text, and checks that tags are closed in order."""
 
-    VOID = ("meta", "img", "br")
+    VOID = ("meta", "img", "br", "link", "input", "hr")
 
     def __init__(self, html):
         super().__init__()

@@ -17,5 +17,6 @@ def test_evaluate_puts_it_together():
     assert (figures.matchings, figures.judged) == (2, 4)
     assert (figures.cycle_error, figures.cycle_consistent) == (0.0, True)
     assert (figures.seconds, figures.peak_memory_mb) == (1.5, 20.0)
+    assert (figures.tracks, figures.mean_track_length, figures.coverage) == (2, 2.0, 1.0)
     unknown = evaluation.evaluate(TWO_MATCHES, TWO, None, 0, 0)
     assert (unknown.fcm, unknown.precision, unknown.judged) == ({}, {}, 0)

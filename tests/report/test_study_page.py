@@ -26,7 +26,8 @@ def test_report_shows_the_means_over_every_parameter(tmp_path):
     results = run_samples(TINY_STUDY, tmp_path, 2, progress=False)
     write_study_report(tmp_path, TINY_STUDY, results)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"<tr><th>(sigma|k)</th>(.*?)</tr>", page, re.DOTALL))  # of the f-score
+    row = r'<tr><th scope="row">(sigma|k)</th>(.*?)</tr>'
+    rows = dict(re.findall(row, page, re.DOTALL))  # of the f-score
     for parameter in ("sigma", "k"):
         means = results.means("f_score")[parameter]
         cells = re.findall(r"<td>(.*?)</td>", rows[parameter])

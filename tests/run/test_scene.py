@@ -239,6 +239,10 @@ def test_fewer_pairs_and_verification_reach_the_report(sample, tmp_path):
     assert after.precision["0.01"] > before.precision["0.01"]
     assert evaluation.settings["pairs"] == "sequential:1"
     assert evaluation.settings["geometry"] == "homography"
+    kept = evaluation.verification
+    assert (kept["pairs"], kept["matches_kept"]) == (5, after.matchings)
+    assert kept["pairs_kept"] <= kept["pairs"]
+    assert kept["matches_kept"] < kept["matches"]
 
 
 def test_images_of_a_file_of_pairs_are_named_from_their_folder(photographs, tmp_path):

@@ -19,6 +19,7 @@ from nmfsync.evaluation.curves import Curves, by_threshold
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
 from nmfsync.evaluation.records import record_from
+from nmfsync.evaluation.tracks import track_counts
 from nmfsync.runtime.files import read_text, reading
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
@@ -60,6 +61,13 @@ class MethodEvaluation:
         As `fcm` and `precision`, but by the distance to the epipolar lines of
         the scene's cameras. This needs no depth, but does not detect a match
         that is wrong along the epipolar line. Empty without cameras.
+    tracks : int or None
+        Number of tracks: connected features, at most one of every image. None in files of
+        earlier versions, as `coverage`.
+    mean_track_length : float or None
+        Mean number of features of a track; None without tracks.
+    coverage : float or None
+        Share of the features that are in a track.
     """
 
     fcm: dict[str, float]
@@ -74,6 +82,9 @@ class MethodEvaluation:
     reliability: dict[str, list[float]] = field(default_factory=dict)
     epipolar_fcm: dict[str, float] = field(default_factory=dict)
     epipolar_precision: dict[str, float | None] = field(default_factory=dict)
+    tracks: int | None = None
+    mean_track_length: float | None = None
+    coverage: float | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +149,9 @@ class SceneEvaluation:
         Empty if the truth has no depths.
     left_out : dict of str to str
         What is in the folder of the images and was not read: path -> reason.
+    verification : dict of str to int
+        What geometric verification was given and kept: `pairs` of images with matches and
+        `pairs_kept`, `matches` and `matches_kept`. Empty without verification.
     """
 
     scene: str
@@ -155,6 +169,7 @@ class SceneEvaluation:
     image_pairs_left_out: int = 0
     depth_quality: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    verification: dict[str, int] = field(default_factory=dict)
 
     @property
     def remarks(self) -> list[str]:
@@ -293,6 +308,7 @@ def evaluate(
     if cameras:
         distances = epipolar_errors(matches, features, cameras, progress)
         by_lines = by_threshold(distances, matches.sizes)
+    tracks = track_counts(matches)
     return MethodEvaluation(
         fcm=by_truth[0],
         precision=by_truth[1],
@@ -306,6 +322,9 @@ def evaluate(
         reliability=reliability(confidence, errors) if confidence and truth and complete else {},
         epipolar_fcm=by_lines[0],
         epipolar_precision=by_lines[1],
+        tracks=len(tracks.lengths),
+        mean_track_length=float(tracks.lengths.mean()) if len(tracks.lengths) else None,
+        coverage=tracks.kept / max(int(matches.sizes.sum()), 1),
     )
 
 

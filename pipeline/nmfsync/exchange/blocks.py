@@ -101,7 +101,8 @@ def _dropped(rows: int, single: int, kept: int) -> str:
         return ""
     return (
         f"{rows - kept:,} of {rows:,} rows of matches dropped: {rows - single:,} repeated, "
-        f"{single - kept:,} of features that have another match in the same image"
+        f"{single - kept:,} of features that have another match in the same image; "
+        "to choose which are kept, write one match of a feature and an image"
     )
 
 

@@ -110,7 +110,10 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
         blocks = [_read_block(file[key], pair, names, sizes) for key, pair in pairs.items()]
         digests = key_of(names, *xy), _digest_of_blocks(blocks)
     if any(np.any((b.weights <= 0) | ~(b.weights <= 1)) for b in blocks):
-        text = f"{path}: scores are not in (0, 1], so every match gets the weight 1"
+        text = (
+            f"{path}: scores are not in (0, 1], so every match gets the weight 1; "
+            "write scores in this range to have them used"
+        )
         warnings.warn(text, NmfsyncWarning, stacklevel=3)
         blocks = [b._replace(weights=np.ones(len(b.rows))) for b in blocks]
     matches, dropped = to_matches(blocks, sizes)

@@ -23,11 +23,18 @@ _OPENCV_SHIFT = 0.25
 
 CONTRAST = 0.04  # OpenCV's contrast threshold
 
-_NO_FEATURES = "no features found, so this image will have no matches"
+_NO_FEATURES = (
+    "no features found, so this image will have no matches; leave it out, or lower --contrast"
+)
 
-_FLAT = "no features found (all its pixels are equal), so this image will have no matches"
+_FLAT = (
+    "no features found (all its pixels are equal), so this image will have no matches; leave it out"
+)
 
-_REDUCED = "more than {:g} million pixels, so SIFT saw the image reduced"
+_REDUCED = (
+    "more than {:g} million pixels, so SIFT saw the image reduced; positions are those of the full "
+    "image, and nothing needs to be done unless fine detail matters"
+)
 
 
 def extract(

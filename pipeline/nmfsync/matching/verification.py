@@ -98,13 +98,27 @@ def verify(
     inliers = _inliers(pairs, xy, geometry, cache, progress)
     agree = np.concatenate([np.empty(0, bool), *inliers])
     if not agree.any():
-        warnings.warn("no pair of images passed the verification", NmfsyncWarning, stacklevel=2)
+        text = (
+            "no pair of images passed the verification; do without --verify, or use the other "
+            "geometry, or more --features"
+        )
+        warnings.warn(text, NmfsyncWarning, stacklevel=2)
     rows = [pair.rows + matches.offsets[[pair.i, pair.j]] for pair in pairs]
     p, q = np.concatenate([np.empty((0, 2), np.int64), *rows])[agree].T
     weights = np.concatenate([np.empty(0), *(pair.weights for pair in pairs)])[agree]
     verified = PairwiseMatches.from_entries(p, q, matches.sizes, weights).with_origin_of(matches)
     verified.source = matches.source and replace(matches.source, verified=True)
     return verified
+
+
+def count_verified(before: PairwiseMatches, after: PairwiseMatches) -> dict[str, int]:
+    """Count what verification was given and kept: pairs of images with matches, and matches."""
+    return {
+        "pairs": sum(1 for _ in before.by_image_pair()),
+        "pairs_kept": sum(1 for _ in after.by_image_pair()),
+        "matches": before.match_count,
+        "matches_kept": after.match_count,
+    }
 
 
 def verify_pair(xy1: Float32Array, xy2: Float32Array, geometry: str = "fundamental") -> BoolArray:

@@ -70,6 +70,7 @@ def write_change_report(
             input_name=names[0],
             output_name=names[1],
             method=style_of(settings["method"]).name,
+            method_keys=[settings["method"]],
             settings=flatten(settings),
             change=change,
             rows=change_rows(change),

@@ -1,6 +1,7 @@
 """What all pages share: pictures, numbers as text, cells of tables, templates."""
 
 import base64
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -8,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from PIL import Image
 
 from nmfsync.errors import printable
 from nmfsync.evaluation.summary import MethodEvaluation
+from nmfsync.report.glossary import Glossary
+from nmfsync.report.sources import sources_of
 from nmfsync.runtime.files import atomic_write
 
 
@@ -52,6 +56,14 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Heading:
+    """The heading of a column: its text, which may have several lines, and its glossary's key."""
+
+    text: str
+    word: str = ""
+
+
+@dataclass(frozen=True)
 class Cell:
     """A cell of a table: its text, and whether it is the best value of its column or row."""
 
@@ -63,8 +75,9 @@ def mark_best(
     values: Sequence[float | None],
     write: Callable[[float | None], str],
     better: Callable[[list[float]], float],
+    compared: Sequence[bool] | None = None,
 ) -> list[Cell]:
-    """Turn values into cells and mark the best ones, if there are at least two values.
+    """Turn values into cells and mark the best ones, if there are at least two to compare.
 
     Parameters
     ----------
@@ -75,14 +88,21 @@ def mark_best(
         the best one are marked too.
     better : callable
         `min` or `max`.
+    compared : sequence of bool, optional
+        Which values take part, see `best_methods`. By default all.
 
     Returns
     -------
     list of Cell
     """
-    known = [value for value in values if value is not None]
+    compared = [True] * len(values) if compared is None else compared
+    rivals = zip(values, compared, strict=True)
+    known = [value for value, takes_part in rivals if takes_part and value is not None]
     best = write(better(known)) if len(known) > 1 else None
-    return [Cell(write(value), write(value) == best) for value in values]
+    return [
+        Cell(write(value), takes_part and write(value) == best)
+        for value, takes_part in zip(values, compared, strict=True)
+    ]
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -94,6 +114,12 @@ def write_bytes(path: Path, data: bytes) -> None:
 def count(value: float) -> str:
     """Write a whole number with separators: 12,238."""
     return f"{value:,.0f}"
+
+
+def many(number: int, noun: str) -> str:
+    """Write a number with its noun in singular or plural: 1 match, 2 matches."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def percent(value: float | None) -> str:
@@ -120,8 +146,18 @@ def judged_share(method: MethodEvaluation) -> float | None:
     return method.judged / (2 * method.matchings) if method.fcm and method.matchings else None
 
 
+def unbroken(sentence: str) -> Markup:
+    """Keep numbers and their percent signs in one line; the text stays as it is."""
+    parts = re.split(r"(\(?[\d.,]+ %)", printable(sentence))
+    write = Markup('<span class="unbroken">{}</span>').format
+    return Markup("").join(write(part) if part.endswith(" %") else part for part in parts)
+
+
 def environment() -> Environment:
-    """Return the environment of the templates, which escape all text put into them."""
+    """Return the environment of the templates of one page, which escape all text put into them.
+
+    A page whose `method_keys` are given lists the sources of these methods.
+    """
     environment = Environment(
         loader=PackageLoader("nmfsync.report"),
         autoescape=True,
@@ -131,6 +167,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["count"] = count
+    environment.filters["unbroken"] = unbroken
+    environment.globals["glossary"] = Glossary()
+    environment.globals["sources_of"] = sources_of
+    environment.globals["method_keys"] = ()
     return environment
 
 

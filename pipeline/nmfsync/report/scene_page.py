@@ -9,11 +9,19 @@ import numpy as np
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.evaluation.tracks import TrackCounts, track_counts
+from nmfsync.report.best import BEST_RULE, best_methods
+from nmfsync.report.descriptions import (
+    cameras_in_words,
+    curves_in_words,
+    matrix_in_words,
+    pair_in_words,
+    sheet_in_words,
+    tracks_in_words,
+)
 from nmfsync.report.estimates import (
     MOST_ROWS,
     doubtful_rows,
     doubtful_sentence,
-    scene_sentence,
 )
 from nmfsync.report.figures.cameras import cameras_figure
 from nmfsync.report.figures.curves import fcm_figure
@@ -24,17 +32,20 @@ from nmfsync.report.figures.track_lengths import lengths_figure
 from nmfsync.report.figures.track_sheet import tracks_figure
 from nmfsync.report.page import (
     Cell,
+    Heading,
     Picture,
     count,
     decimal,
     environment,
     flatten,
     judged_share,
+    many,
     mark_best,
     percent,
     write_bytes,
 )
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
+from nmfsync.report.takeaway import take_away
 from nmfsync.scenes.scene import Scene
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.features import Features
@@ -132,13 +143,15 @@ def write_scene_report(
         write_bytes(folder / picture.file, picture.png)
     # Methods that are always consistent first: the page opens with one of them.
     methods = sorted(evaluation.methods, key=lambda name: name not in counts)
+    columns = _columns(evaluation)
     page = environment().get_template("scene.html")
     html = page.render(
         evaluation=evaluation,
         warnings=[text for text in evaluation.warnings if text not in evaluation.remarks],
-        estimate=scene_sentence(evaluation),
-        headings=list(_columns(evaluation)),
-        rows=_method_rows(evaluation),
+        lead=take_away(evaluation),
+        headings=[heading for heading, _ in columns],
+        starred=any(cell.best for _, cells in columns for cell in cells),
+        rows=_method_rows(evaluation, columns),
         doubtful=doubtful_sentence(evaluation.image_pairs, evaluation.image_pairs_left_out),
         doubtful_rows=doubtful_rows(evaluation.image_pairs, scene.names, MOST_ROWS),
         verdicts=[verdict(m, evaluation.methods, counts) for m in methods if m != "input"],
@@ -149,7 +162,11 @@ def write_scene_report(
         depths_known=_depths_known(scene, features),
         depth_row=_depth_row(evaluation.depth_quality),
         truth_from_plane_sweep=evaluation.truth == FeatureDepths.kind,
-        settings=flatten(evaluation.settings),
+        settings=[(name, _word_of(name), value) for name, value in flatten(evaluation.settings)],
+        best_rule=BEST_RULE,
+        verification=_verification(evaluation.verification),
+        cameras=scene.cameras is not None,
+        method_keys=list(evaluation.methods),
     )
     write_bytes(folder / "report.html", html.encode())
 
@@ -176,11 +193,11 @@ def verdict(
     after, before = methods[method], methods["input"]
     name = style_of(method).name
     if method in counts:
-        tracks = _many(len(counts[method].lengths), "consistent track")
-        result = f"{name} returns {_many(after.matchings, 'match')} in {tracks}"
+        tracks = many(len(counts[method].lengths), "consistent track")
+        result = f"{name} returns {many(after.matchings, 'match')} in {tracks}"
     else:
         consistent = "cycle-consistent" if after.cycle_consistent else "not cycle-consistent"
-        result = f"{name} returns {_many(after.matchings, 'match')}, {consistent}"
+        result = f"{name} returns {many(after.matchings, 'match')}, {consistent}"
     result += f" (input: {before.matchings:,})"
     changes = [
         _change("precision at 1 %", before.precision.get(HEADLINE), after.precision.get(HEADLINE)),
@@ -199,21 +216,23 @@ def _plots(
     """Draw the plots of a scene, in the order of the page."""
     plots, tracks = [], evaluation.tracks
     if evaluation.truth != "none":
-        png = to_png(fcm_figure(evaluation))
-        plots.append(Picture("fcm.png", "Correct matchings", _FCM_CAPTION, png))
+        png, alt = to_png(fcm_figure(evaluation)), curves_in_words(evaluation)
+        plots.append(Picture("fcm.png", "Correct matchings", _FCM_CAPTION, png, alt=alt))
         plots += trade_off_picture([evaluation])
         plots += reliability_picture([evaluation], list(dict.fromkeys(["input", tracks])))
     if scene.cameras:
         png = to_png(fcm_figure(evaluation, epipolar=True))
-        plots.append(Picture("epipolar.png", "Epipolar distance", _EPIPOLAR_CAPTION, png))
-        png = to_png(cameras_figure(scene, features))
-        plots.append(Picture("cameras.png", "Cameras", _CAMERAS_CAPTION, png))
-    png = to_png(lengths_figure(counts))
-    plots.append(Picture("lengths.png", "Tracks", _LENGTHS_CAPTION, png))
+        alt = curves_in_words(evaluation, epipolar=True)
+        plots.append(Picture("epipolar.png", "Epipolar distance", _EPIPOLAR_CAPTION, png, alt=alt))
+        png, alt = to_png(cameras_figure(scene, features)), cameras_in_words(scene)
+        plots.append(Picture("cameras.png", "Cameras", _CAMERAS_CAPTION, png, alt=alt))
+    png, alt = to_png(lengths_figure(counts)), tracks_in_words(counts)
+    plots.append(Picture("lengths.png", "Tracks", _LENGTHS_CAPTION, png, alt=alt))
     name, result = _first_consistent(results)
     png = to_png(matrix_figure(results["input"], result, name, scene.labels))
     caption = _MATRIX_CAPTION + (_ORDER_CAPTION if result is not None else "")
-    plots.append(Picture("matrix.png", "The matrix W", caption, png))
+    alt = matrix_in_words(results["input"], result, name)
+    plots.append(Picture("matrix.png", "The matrix W", caption, png, alt=alt))
     return plots
 
 
@@ -230,13 +249,14 @@ def _overlays(
         file = f"overlay-{a + 1}-{b + 1}.png"
         title = f"Matches of {scene.labels[a]} and {scene.labels[b]}"
         png = to_png(pair_figure(scene, features, errors, (a, b)))
-        pictures.append(Picture(file, title, caption, png, photograph=True))
+        alt = pair_in_words(errors, [len(f.xy) for f in features], (a, b))
+        pictures.append(Picture(file, title, caption, png, photograph=True, alt=f"{title}. {alt}"))
     name, result = _first_consistent(results)
     figure = tracks_figure(scene, features, result, errors[name]) if result is not None else None
-    if figure is not None:
+    if figure is not None and result is not None:
         title = f"Some tracks of {style_of(name).name}"
-        png = to_png(figure)
-        pictures.append(Picture("overlay-tracks.png", title, _TRACKS_CAPTION, png, photograph=True))
+        png, alt = to_png(figure), sheet_in_words(result)
+        pictures.append(Picture("overlay-tracks.png", title, _TRACKS_CAPTION, png, True, alt))
     return pictures
 
 
@@ -246,12 +266,6 @@ def _first_consistent(results: Mapping[str, Matches]) -> tuple[str, MultiMatchin
         if name != "input" and isinstance(matches, MultiMatching):
             return name, matches
     return "", None
-
-
-def _many(number: int, noun: str) -> str:
-    """Write a number with its noun in singular or plural."""
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 def _change(what: str, before: float | None, after: float | None) -> str:
@@ -268,13 +282,13 @@ def _tracks_kept(counts: Mapping[str, TrackCounts]) -> str:
     """Compare the features in tracks with those that union-find keeps of the input."""
     union = counts["input"]
     text = (
-        f"Union-find on the input keeps {_many(union.kept, 'feature')} in "
-        f"{_many(len(union.lengths), 'consistent track')} and throws away "
-        f"{_many(union.lost, 'feature')} in components that contain two features of one image"
+        f"Union-find on the input keeps {many(union.kept, 'feature')} in "
+        f"{many(len(union.lengths), 'consistent track')} and throws away "
+        f"{many(union.lost, 'feature')} in components that contain two features of one image"
     )
     others = [
-        f"{style_of(name).name} keeps {_many(count.kept, 'feature')} in "
-        f"{_many(len(count.lengths), 'track')}"
+        f"{style_of(name).name} keeps {many(count.kept, 'feature')} in "
+        f"{many(len(count.lengths), 'track')}"
         for name, count in counts.items()
         if name != "input"
     ]
@@ -290,42 +304,82 @@ def _depths_known(scene: Scene, features: Sequence[Features]) -> str:
     return f"{known:,} of {sum(len(column) for column in points):,} features"
 
 
-def _method_rows(evaluation: SceneEvaluation) -> list[tuple[str, bool, list[Cell]]]:
-    """Return name, cycle-consistency and the cells of every method."""
-    columns = _columns(evaluation).values()
+def _method_rows(
+    evaluation: SceneEvaluation, columns: Sequence[tuple[Heading, list[Cell]]]
+) -> list[tuple[str, str, bool, list[Cell]]]:
+    """Return key, name, cycle-consistency and the cells of every method."""
     return [
-        (style_of(name).name, method.cycle_consistent, [column[row] for column in columns])
+        (name, style_of(name).name, method.cycle_consistent, [cells[row] for _, cells in columns])
         for row, (name, method) in enumerate(evaluation.methods.items())
     ]
 
 
-def _columns(evaluation: SceneEvaluation) -> dict[str, list[Cell]]:
-    """Return the columns of the table of methods: heading -> one cell a method."""
-    methods = evaluation.methods
-    figures = list(methods.values())
-    measured = {
-        "Judged": [Cell(percent(judged_share(m))) for m in figures],
-        "FCM\n1 %": mark_best([m.fcm.get(HEADLINE) for m in figures], percent, max),
-        "Precision\n1 %": mark_best([m.precision.get(HEADLINE) for m in figures], percent, max),
-    }
-    columns = {
-        "Matches": [Cell(count(m.matchings)) for m in figures],
-        **(measured if evaluation.truth != "none" else {}),
+def _columns(evaluation: SceneEvaluation) -> list[tuple[Heading, list[Cell]]]:
+    """Return the columns of the table of methods, one cell a method; none that is empty."""
+    figures = list(evaluation.methods.values())
+    rivals = best_methods([evaluation])
+    compared = [name in rivals for name in evaluation.methods]
+
+    def shares(values: list[float | None]) -> list[Cell]:
+        return mark_best(values, percent, max, compared)
+
+    measured = [
+        (Heading("Judged", "judged"), [Cell(percent(judged_share(m))) for m in figures]),
+        (Heading("FCM\n1 %", "fcm"), shares([m.fcm.get(HEADLINE) for m in figures])),
+        (
+            Heading("Precision\n1 %", "precision"),
+            shares([m.precision.get(HEADLINE) for m in figures]),
+        ),
+    ]
+    columns = [
+        (Heading("Matches", "match"), [Cell(count(m.matchings)) for m in figures]),
+        (Heading("Tracks", "track"), [Cell(_count_or_dash(m.tracks)) for m in figures]),
+        (
+            Heading("Mean\nlength", "track-length"),
+            [Cell(decimal(m.mean_track_length)) for m in figures],
+        ),
+        (Heading("Coverage", "coverage"), [Cell(percent(m.coverage)) for m in figures]),
+        *(measured if evaluation.truth != "none" else []),
         # Not marked: the largest estimate need not be the best result.
-        "Estimated\nprecision": [Cell(percent(m.estimated_precision)) for m in figures],
-        "Cycle-\nerror": mark_best([m.cycle_error for m in figures], decimal, min),
-        "Time,\ns": _costs({name: m.seconds for name, m in methods.items()}),
-        "Memory,\nMB": _costs({name: m.peak_memory_mb for name, m in methods.items()}),
-    }
-    known = {heading for heading, cells in columns.items() if any(c.text != "–" for c in cells)}
-    return {heading: cells for heading, cells in columns.items() if heading in known}
+        (
+            Heading("Estimated\nprecision", "estimated-precision"),
+            [Cell(percent(m.estimated_precision)) for m in figures],
+        ),
+        (Heading("Cycle-\nerror", "cycle-error"), [Cell(decimal(m.cycle_error)) for m in figures]),
+        (Heading("Time,\ns"), [Cell(decimal(m.seconds)) for m in figures]),
+        (Heading("Memory,\nMB"), [Cell(decimal(m.peak_memory_mb)) for m in figures]),
+    ]
+    return [column for column in columns if any(cell.text != "–" for cell in column[1])]
 
 
-def _costs(values: Mapping[str, float]) -> list[Cell]:
-    """Write what the methods took, and mark the best; the cost of the input is not compared."""
-    methods = {name: value for name, value in values.items() if name != "input"}
-    cells = dict(zip(methods, mark_best(list(methods.values()), decimal, min), strict=True))
-    return [cells.get(name, Cell(decimal(value))) for name, value in values.items()]
+def _count_or_dash(value: int | None) -> str:
+    return "–" if value is None else count(value)
+
+
+# Settings that the glossary explains.
+_SETTING_WORDS = {
+    "theta": "theta",
+    "ratio": "ratio",
+    "universe_size": "universe",
+    "geometry": "inlier",
+}
+
+
+def _word_of(setting: str) -> str:
+    """Return the glossary's key of a setting of the run; "" if there is none."""
+    return _SETTING_WORDS.get(setting.split(": ")[0], "")
+
+
+def _verification(counts: Mapping[str, int]) -> str:
+    """Say what geometric verification left of the matches; "" if nothing was verified."""
+    if not counts:
+        return ""
+    share = counts["matches_kept"] / counts["matches"] if counts["matches"] else None
+    return (
+        f"{count(counts['pairs_kept'])} of {many(counts['pairs'], 'pair')} of images passed, with "
+        f"{count(counts['matches_kept'])} of {many(counts['matches'], 'match')} "
+        f"({percent(share)} inliers)."
+    )
 
 
 def _depth_row(quality: Mapping[str, Any]) -> list[str]:

@@ -64,6 +64,7 @@ def write_study_report(folder: Path, study: Study, results: Results) -> None:
             figure=picture,
             verdicts=results.verdicts,
             methods=_methods(results.rows),
+            method_keys=_methods(results.rows),
             points=len({(row.parameter, row.value) for row in results.rows}),
             samples=" or ".join(map(str, counts)),
             settings=[(k, v) for k, v in study.base.items() if v is not None and k != "digests"],

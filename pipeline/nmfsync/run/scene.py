@@ -29,13 +29,13 @@ from nmfsync.matching.match import match
 from nmfsync.matching.nearest import mutual_nearest, prepare
 from nmfsync.matching.nearest_vnni import LENGTH
 from nmfsync.matching.pairs import select_pairs
-from nmfsync.matching.verification import verify
+from nmfsync.matching.verification import count_verified, verify
 from nmfsync.report.scene_page import write_scene_report
 from nmfsync.run.folders import claim_folder
 from nmfsync.run.settings import Settings
 from nmfsync.run.stages import Stages
 from nmfsync.run.truth import measure_depth_quality, with_truth
-from nmfsync.runtime.cache import code_behind, code_of, key_of, versions
+from nmfsync.runtime.cache import Arrays, code_behind, code_of, key_of, versions
 from nmfsync.runtime.files import sweep_below
 from nmfsync.runtime.publish import publication
 from nmfsync.scenes.catalogue import load_scene
@@ -102,7 +102,7 @@ def run_scene(
     if own != scene.name:
         remarks.append(
             f"the output folder {scene.name} belongs to another input, or holds other files; "
-            f"the results of this one are in {own}"
+            f"the results of this one are in {own}; give another --out to keep the name"
         )
     scene, folder = replace(scene, name=own), scene_folder(Path(out), own)
     sweep_below(folder)
@@ -110,7 +110,7 @@ def run_scene(
     step("features")
     scene, features = _extract(scene, settings, stages)
     step("matches")
-    matches = _match(scene, features, settings, stages)
+    matches, verification = _match(scene, features, settings, stages)
     step("truth")
     scene = with_truth(scene, features, matches, stages)
     depth_quality = measure_depth_quality(scene, features, stages)
@@ -169,6 +169,7 @@ def run_scene(
         image_pairs=image_pairs,
         image_pairs_left_out=left_out,
         depth_quality=depth_quality,
+        verification=verification,
     )
     _write(folder, scene, features, results, errors, confidences, evaluation)
     return evaluation
@@ -225,28 +226,40 @@ def _without_damaged(
 
 def _match(
     scene: Scene, features: Sequence[Features], settings: Settings, stages: Stages
-) -> PairwiseMatches:
-    """Match the chosen pairs of images, and verify the matches if asked for."""
+) -> tuple[PairwiseMatches, dict[str, int]]:
+    """Match the chosen pairs of images, and verify the matches if asked for.
+
+    Also returns what the verification kept.
+    """
     pairs = stages.measure(
         "pairs", lambda: select_pairs(settings.pairs, features, scene.names, progress=stages.bars)
     )
     limits = (settings.ratio, settings.distance, settings.geometry)
-    matches = stages.run(
+    matches, verification = stages.run(
         _stage_of("input"),
         "matches.npz",
         key_of(code_of("matching"), stages.keys["features"], pairs, limits),
         lambda: _match_pairs(features, pairs, settings, stages),
-        PairwiseMatches.arrays,
-        PairwiseMatches.from_arrays,
+        _pack_matches,
+        _unpack_matches,
         _compile_matching,
     )
     matches.descriptors = tuple(f.descriptors for f in features)  # which the stage does not keep
-    return matches
+    return matches, verification
+
+
+def _pack_matches(stage: tuple[PairwiseMatches, dict[str, int]]) -> Arrays:
+    matches, verification = stage
+    return {**matches.arrays(), "verification": np.array(json.dumps(verification))}
+
+
+def _unpack_matches(arrays: Arrays) -> tuple[PairwiseMatches, dict[str, int]]:
+    return PairwiseMatches.from_arrays(arrays), json.loads(str(arrays["verification"]))
 
 
 def _match_pairs(
     features: Sequence[Features], pairs: IntArray, settings: Settings, stages: Stages
-) -> PairwiseMatches:
+) -> tuple[PairwiseMatches, dict[str, int]]:
     matches = match(
         features,
         settings.ratio,
@@ -257,16 +270,19 @@ def _match_pairs(
         cache=stages.folder / "matches",
     )
     if matches.W.nnz == matches.W.shape[0]:
-        warnings.warn("no two images have a match", NmfsyncWarning, stacklevel=2)
-    elif settings.geometry:
-        matches = verify(
-            matches,
-            [f.xy for f in features],
-            settings.geometry,
-            progress=stages.bars,
-            cache=stages.folder / "verified",
-        )
-    return matches
+        text = "no two images have a match; add images that overlap, or use more --features"
+        warnings.warn(text, NmfsyncWarning, stacklevel=2)
+        return matches, {}
+    if not settings.geometry:
+        return matches, {}
+    verified = verify(
+        matches,
+        [f.xy for f in features],
+        settings.geometry,
+        progress=stages.bars,
+        cache=stages.folder / "verified",
+    )
+    return verified, count_verified(matches, verified)
 
 
 def _synchronise(

@@ -565,7 +565,8 @@ def _record(scene: SceneEntry, folder: Path) -> None:
     if not all(archive.sha256 for archive in scene.archives):
         warnings.warn(
             f"{scene.name}: no hashes are known to check the download with; "
-            f"the hashes of the downloaded files are in {RECORD} beside them",
+            f"the hashes of the downloaded files are in {RECORD} beside them; compare them with "
+            "those of a copy that you trust",
             NmfsyncWarning,
             stacklevel=4,
         )

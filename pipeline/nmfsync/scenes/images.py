@@ -92,7 +92,7 @@ _JPEG_MAGIC = b"\xff\xd8"
 # How files start that are not taken for images by chance; besides, WEBP and HEIC.
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"\0\0\0\x0cjP  ", *_TIFF_MAGIC)
 
-_NO_END = "the file is incomplete: its end and at most 1 % of the pixels are missing"
+_NO_END = "the file is incomplete: its end and at most 1 % of the pixels are missing; copy it again"
 
 # Compressions without loss that tifffile decodes without another package.
 _DECOMPRESSED = ("NONE", "ADOBE_DEFLATE", "DEFLATE", "LZMA", "PACKBITS")

@@ -15,9 +15,15 @@ _PICTURE = 0.5  # correlation of pixels with their next but one, above which the
 # Values that stand for missing data wherever they are: at most the first, or beyond the second.
 _CUSTOMARY = -9999.0, 1e20
 
-_MISSING = "values that are NaN, infinite or the file's nodata value are missing, and black"
-_FILL = "the value {:g} is far from all others and taken for missing data"
-_CLIPPED = "a few values are far from all others, like hot pixels, and are clipped"
+_MISSING = (
+    "values that are NaN, infinite or the file's nodata value are missing, and black; fill them to "
+    "have no edges there"
+)
+_FILL = "the value {:g} is far from all others and taken for missing data; fill it if it is not"
+_CLIPPED = (
+    "a few values are far from all others, like hot pixels, and are clipped; clip the image "
+    "yourself if they matter"
+)
 
 
 def to_8_bit(

@@ -1,6 +1,7 @@
 """A scene: its images, and what is known about them."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -71,8 +72,21 @@ class Scene:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Short names of the images, for pictures and tables."""
-        return tuple(printable(path.stem) for path in self.paths)
+        """Short names of the images, for pictures and tables, each another one.
+
+        The file's name without its ending; with it where two would be the same; with the
+        folder where two still would be.
+        """
+        longer = (
+            [printable(path.stem) for path in self.paths],
+            [printable(path.name) for path in self.paths],
+            self.names,
+        )
+        level = [0] * len(self.paths)
+        for _ in range(2):
+            names = Counter(longer[n][i] for i, n in enumerate(level))
+            level = [n + (names[longer[n][i]] > 1) for i, n in enumerate(level)]
+        return tuple(longer[n][i] for i, n in enumerate(level))
 
     def without(self, reasons: Mapping[str, str]) -> "Scene":
         """Leave images out of a scene without truth: their paths, and why."""

@@ -419,7 +419,8 @@ def load_plugins() -> None:
             METHODS[entry.name] = entry.load()
         except Exception as error:
             warnings.warn(
-                f"the method {entry.name} ({entry.value}) cannot be loaded: {error}",
+                f"the method {entry.name} ({entry.value}) cannot be loaded: {error}; "
+                "update or uninstall its package",
                 NmfsyncWarning,
                 stacklevel=2,
             )

@@ -23,6 +23,8 @@ _NEAR = 0.003  # largest distance, as a share of the larger image dimension: 2.3
 
 _MIN_MATCHES = 50  # fewer matches prove nothing
 
+_COMPARE = "Compare the names and the order of the files"
+
 _MIN_SHARE = 0.1  # least share of near matches without a warning
 
 _FIT = 0.2  # least share of near matches at which cameras are right
@@ -157,7 +159,7 @@ def check_cameras(
             "contain the rotation and translation from world to camera"
         )
     if share < _MIN_SHARE:
-        warnings.warn(f"{fault}; do they belong together?", NmfsyncWarning, stacklevel=2)
+        warnings.warn(f"{fault}; do they belong together? {_COMPARE}", NmfsyncWarning, stacklevel=2)
     elif names is not None:
         _check_each_camera(cameras, features, matches, names)
 
@@ -178,7 +180,7 @@ def _check_each_camera(
         warnings.warn(
             f"{_listed(wrong, names)}: the cameras do not fit the images: of the matches that are "
             f"most likely right, fewer than {_FIT:.0%} lie near their epipolar lines; "
-            "do they belong together?",
+            f"do they belong together? {_COMPARE}",
             NmfsyncWarning,
             stacklevel=3,
         )
@@ -221,7 +223,7 @@ def check_homographies(
         warnings.warn(
             f"{_listed(wrong, names)}: the homographies do not fit the images: of the matches that "
             f"are most likely right, fewer than {_MIN_SHARE:.0%} agree with them; "
-            "do they belong together?",
+            f"do they belong together? {_COMPARE}",
             NmfsyncWarning,
             stacklevel=2,
         )

@@ -38,18 +38,25 @@ class TradeOff(NamedTuple):
     precision: FloatArray
 
     def lies_above(self, method: str) -> bool:
-        """Say whether a method lies above the curve of the ratio test.
+        """Say whether a method's precision is above the ratio test's with the method's FCM.
 
-        Its precision is larger than the curve's at the method's FCM, between its points along
-        straight lines. So is a method's whose FCM the curve does not reach. Where the curve
-        begins at a larger FCM, its first precision counts.
+        So is a method's whose FCM the ratio test does not reach.
         """
         share, precision = self.methods[method]
+        reached = self.ratio_test_at(share)
+        return reached is None or precision > reached
+
+    def ratio_test_at(self, share: float) -> float | None:
+        """Return the precision of the ratio test with this FCM; None if it does not reach it.
+
+        Between the points of the curve along straight lines. Where the curve begins at a larger
+        FCM, its first precision counts.
+        """
         if share > self.fcm.max(initial=-np.inf):
-            return True
+            return None
         # Of limits with the same FCM the strictest, which has the highest precision.
         x, first = np.unique(self.fcm, return_index=True)
-        return bool(precision > np.interp(share, x, self.precision[first]))
+        return float(np.interp(share, x, self.precision[first]))
 
     @property
     def compared(self) -> list[str]:

@@ -50,7 +50,7 @@ def unionfind(matches: PairwiseMatches) -> MultiMatching:
     if dropped.any():
         warnings.warn(
             f"{dropped.sum()} of {len(track)} features are in tracks that see an image twice, "
-            "and lose their matches",
+            "and lose their matches; the other methods split such tracks",
             NmfsyncWarning,
             stacklevel=3,
         )

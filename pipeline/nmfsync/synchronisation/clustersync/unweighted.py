@@ -101,10 +101,11 @@ def _warn_of_doubts(graph: MatchGraph, label: IntArray) -> None:
         return
     if k <= FEW_IMAGES:
         reason = f"{k} images are too few to tell which of contradicting matches are right"
+        remedy = "add images, or weights of the matches"
     elif log_likelihood(graph, label) < log_likelihood(graph, np.arange(m)):
         reason = "the matches contradict each other nearly as much as random ones"
+        remedy = "verify the matches first, or add weights of the matches"
     else:
         return
-    warnings.warn(
-        f"the result is likely no better than the input: {reason}", NmfsyncWarning, stacklevel=4
-    )
+    text = f"the result is likely no better than the input: {reason}; {remedy}"
+    warnings.warn(text, NmfsyncWarning, stacklevel=4)

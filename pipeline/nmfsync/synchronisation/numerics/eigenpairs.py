@@ -203,7 +203,7 @@ def _warn_if_truncated(W: sparse.csr_array, parts: list[Eigenpairs]) -> None:
         count = sum(len(part.values) for part in parts)
         warnings.warn(
             f"universe size {count} is too small: {lost.sum()} of {matched.sum()} matched "
-            "features cannot be represented and lose their matches; give a larger one",
+            "features cannot be represented and lose their matches; give a larger one (--universe)",
             NmfsyncWarning,
             stacklevel=3,
         )
@@ -284,7 +284,7 @@ def _filtered_subspace(
     if worst > WARNING * radius:
         warnings.warn(
             f"the {count} leading eigenvectors of a component of {n} features "
-            f"are exact only to {worst / radius:.0e}",
+            f"are exact only to {worst / radius:.0e}; another seed or universe size may do better",
             NmfsyncWarning,
             stacklevel=2,
         )
