@@ -19,6 +19,7 @@ from nmfsync.report.figures.style import (
     line_of,
     name_axes,
     plain,
+    small_multiples,
     style_of,
     unbox,
 )
@@ -68,40 +69,15 @@ def dataset_figure(
     -------
     matplotlib.figure.Figure
     """
-    columns = _grid_columns(len(evaluations))
-    rows = -(-len(evaluations) // columns)
-    width, height = 3.4 * columns + 0.4, 2.75 * rows + 1.0  # inches, as all lengths below
-    figure = Figure(figsize=(width, height), dpi=150)
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, evaluation in zip(grid, evaluations, strict=False):
+    text = "FCM(t) over the threshold t, % of the largest image dimension"
+    figure, grid = small_multiples(len(evaluations), text)
+    for axes, evaluation in zip(grid, evaluations, strict=True):
         _draw_curves(axes, evaluation.methods, "fcm")
         label = (labels or {}).get(evaluation.scene, evaluation.scene)
         name_axes(axes, f"{plain(label)}, m = {evaluation.features:,}")
-    for axes in grid[len(evaluations) :]:
-        axes.set_axis_off()
-    figure.subplots_adjust(
-        left=0.6 / width,
-        right=1 - 0.15 / width,
-        top=1 - 0.35 / height,
-        bottom=1.25 / height,
-        wspace=0.27,
-        hspace=0.38,
-    )
-    figure.text(
-        (0.6 + width - 0.15) / 2 / width,
-        0.8 / height,
-        "FCM(t) over the threshold t, % of the largest image dimension",
-        ha="center",
-        color=INK,
-    )
     methods = {name: m for e in evaluations for name, m in e.methods.items()}
     _draw_legend(figure, methods, _sometimes_consistent(evaluations))
     return figure
-
-
-def _grid_columns(plots: int) -> int:
-    """Return the number of columns, at most four, that leaves the fewest places empty."""
-    return min(plots, 4) if plots < 5 else min((4, 3), key=lambda columns: -plots % columns)
 
 
 def _sometimes_consistent(evaluations: Sequence[SceneEvaluation]) -> set[str]:

@@ -149,6 +149,36 @@ def legend_of(figure: Figure, handles: list[Line2D], y: float) -> None:
     )
 
 
+def small_multiples(plots: int, text: str) -> tuple[Figure, list[Axes]]:
+    """Make a figure of several plots of one kind, with a text below them and room for a legend.
+
+    One plot alone is as wide as two, so that text and legend fit.
+    """
+    columns = _grid_columns(plots)
+    rows = -(-plots // columns)
+    width, height = 3.4 * max(columns, 2) + 0.4, 2.75 * rows + 1.0  # inches, as all lengths below
+    figure = Figure(figsize=(width, height), dpi=150)
+    grid = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for axes in grid[plots:]:
+        axes.remove()
+    figure.subplots_adjust(
+        left=0.6 / width,
+        right=1 - 0.15 / width,
+        top=1 - 0.35 / height,
+        bottom=1.25 / height,
+        wspace=0.27,
+        hspace=0.38,
+    )
+    middle = (0.6 + width - 0.15) / 2 / width
+    figure.text(middle, 0.8 / height, text, ha="center", color=INK)
+    return figure, grid[:plots]
+
+
+def _grid_columns(plots: int) -> int:
+    """Return the number of columns, at most four, that leaves the fewest places empty."""
+    return min(plots, 4) if plots < 5 else min((4, 3), key=lambda columns: -plots % columns)
+
+
 def name_axes(axes: Axes, title: str) -> None:
     """Write a title above the left end of the axes."""
     axes.set_title(title, loc="left", fontsize=11, color=INK)
