@@ -15,6 +15,7 @@ from nmfsync.evaluation.confidence import (
 from nmfsync.evaluation.curves import Curves, by_threshold
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
+from nmfsync.evaluation.tracks import track_counts
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
@@ -55,6 +56,13 @@ class MethodEvaluation:
         As `fcm` and `precision`, but by the distance to the epipolar lines of
         the scene's cameras. This needs no depth, but does not detect a match
         that is wrong along the epipolar line. Empty without cameras.
+    tracks : int or None
+        Number of tracks: connected features, at most one of every image. None in files of
+        earlier versions, as `coverage`.
+    mean_track_length : float or None
+        Mean number of features of a track; None without tracks.
+    coverage : float or None
+        Share of the features that are in a track.
     """
 
     fcm: dict[str, float]
@@ -69,6 +77,9 @@ class MethodEvaluation:
     reliability: dict[str, list[float]] = field(default_factory=dict)
     epipolar_fcm: dict[str, float] = field(default_factory=dict)
     epipolar_precision: dict[str, float | None] = field(default_factory=dict)
+    tracks: int | None = None
+    mean_track_length: float | None = None
+    coverage: float | None = None
 
 
 @dataclass(frozen=True)
@@ -209,6 +220,7 @@ def evaluate(
     if cameras:
         distances = epipolar_errors(matches, features, cameras, progress)
         by_lines = by_threshold(distances, matches.sizes)
+    tracks = track_counts(matches)
     return MethodEvaluation(
         fcm=by_truth[0],
         precision=by_truth[1],
@@ -222,6 +234,9 @@ def evaluate(
         reliability=reliability(confidence, errors) if confidence and truth and complete else {},
         epipolar_fcm=by_lines[0],
         epipolar_precision=by_lines[1],
+        tracks=len(tracks.lengths),
+        mean_track_length=float(tracks.lengths.mean()) if len(tracks.lengths) else None,
+        coverage=tracks.kept / max(int(matches.sizes.sum()), 1),
     )
 
 

@@ -63,8 +63,9 @@ def mark_best(
     values: Sequence[float | None],
     write: Callable[[float | None], str],
     better: Callable[[list[float]], float],
+    compared: Sequence[bool] | None = None,
 ) -> list[Cell]:
-    """Turn values into cells and mark the best ones, if there are at least two values.
+    """Turn values into cells and mark the best ones, if there are at least two to compare.
 
     Parameters
     ----------
@@ -75,14 +76,21 @@ def mark_best(
         the best one are marked too.
     better : callable
         `min` or `max`.
+    compared : sequence of bool, optional
+        Which values take part, see `best_methods`. By default all.
 
     Returns
     -------
     list of Cell
     """
-    known = [value for value in values if value is not None]
+    compared = [True] * len(values) if compared is None else compared
+    rivals = zip(values, compared, strict=True)
+    known = [value for value, takes_part in rivals if takes_part and value is not None]
     best = write(better(known)) if len(known) > 1 else None
-    return [Cell(write(value), write(value) == best) for value in values]
+    return [
+        Cell(write(value), takes_part and write(value) == best)
+        for value, takes_part in zip(values, compared, strict=True)
+    ]
 
 
 def write_bytes(path: Path, data: bytes) -> None:
