@@ -1,17 +1,27 @@
 """The page and the CSV table about several scenes."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from nmfsync.evaluation.ranks import mean_ranks
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
+from nmfsync.report.best import BEST_RULE, best_methods
 from nmfsync.report.figures.curves import dataset_figure
 from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
-from nmfsync.report.page import Cell, Picture, count, decimal, environment, percent, write_bytes
 from nmfsync.report.figures.trade_off import scenes_trade_off_figure
+from nmfsync.report.page import (
+    Cell,
+    Picture,
+    count,
+    decimal,
+    environment,
+    mark_best,
+    percent,
+    write_bytes,
+)
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.runtime.publish import publication
 from nmfsync.runtime.tables import write_table
@@ -148,6 +158,7 @@ def write_dataset_report(
             scenes=[(titles[e.scene], e, _link(folder, e.scene)) for e in evaluations],
             tables=tables,
             measured=measured,
+            rule=BEST_RULE,
             estimated=[style_of(name).name for name in estimated],
             estimates=[
                 (titles[e.scene], _estimate_cells(e, estimated, measured)) for e in evaluations
@@ -188,7 +199,7 @@ def _leader(metric: Metric, evaluations: Sequence[SceneEvaluation]) -> str:
     """Name the method with the best mean of those that compete on every scene."""
     means = {
         name: _mean([metric.value(e.methods[name]) for e in evaluations])
-        for name in _competing(evaluations)
+        for name in best_methods(evaluations)
     }
     best = max((value for value in means.values() if value is not None), default=None)
     if best is None:
@@ -199,12 +210,6 @@ def _leader(metric: Metric, evaluations: Sequence[SceneEvaluation]) -> str:
     return f"{' and '.join(names)} {'has' if len(names) == 1 else 'have'} the highest mean " + (
         f"{metric.name} ({own})"
     )
-
-
-def _competing(evaluations: Sequence[SceneEvaluation]) -> list[str]:
-    """Return the methods that may be the best one of every scene."""
-    each = [contenders(evaluation) for evaluation in evaluations]
-    return [name for name in each[0] if all(name in names for names in each)] if each else []
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -243,16 +248,18 @@ def _table(
         return None
     complete = [row for row in rows if None not in row]
     means = [_mean(column) for column in zip(*complete, strict=True)]
-    everywhere = _competing([e for e, row in zip(evaluations, rows, strict=True) if None not in row])
+    everywhere = best_methods(
+        e for e, row in zip(evaluations, rows, strict=True) if None not in row
+    )
     return Table(
         metric.title,
         metric.note,
         [
-            _marked(metric, row, methods, contenders(e))
+            _marked(metric, row, methods, best_methods([e]))
             for e, row in zip(evaluations, rows, strict=True)
         ],
         len(complete),
-        _marked(metric, means, methods, everywhere),
+        _marked(metric, means, methods, everywhere) if complete else [],
         _rank_cells(metric, evaluations, methods) if len(evaluations) > 1 else [],
     )
 
@@ -266,20 +273,12 @@ def _marked(
     metric: Metric,
     values: Sequence[float | None],
     methods: Sequence[str],
-    competing: Sequence[str],
+    competing: Collection[str],
 ) -> list[Cell]:
     """Write the values, and mark the best of the methods that compete."""
-    texts = [metric.write(value) for value in values]
-    own = [
-        value
-        for name, value in zip(methods, values, strict=False)
-        if name in competing and value is not None
-    ]
-    best = metric.write(max(own)) if metric.marked and len(own) > 1 else None
-    return [
-        Cell(text, text == best and name in competing)
-        for name, text in zip(methods, texts, strict=False)
-    ]
+    if not metric.marked:
+        return [Cell(metric.write(value)) for value in values]
+    return mark_best(values, metric.write, max, [name in competing for name in methods])
 
 
 def _rank_cells(
@@ -297,7 +296,10 @@ def _rank_cells(
         return []
     ranks = mean_ranks(
         [
-            {name: _value(metric, e, name) if name in contenders(e) else None for name in ranked}
+            {
+                name: _value(metric, e, name) if name in best_methods([e]) else None
+                for name in ranked
+            }
             for e in known
         ]
     )

@@ -140,7 +140,7 @@ def legend_of(figure: Figure, handles: list[Line2D], y: float) -> None:
         handles=handles,
         loc="lower center",
         bbox_to_anchor=(0.5, y),
-        ncols=max(2, min(len(handles), int(figure.get_figwidth() / 1.5))),
+        ncols=max(2, min(len(handles), int(figure.get_figwidth() / 1.75))),
         frameon=False,
         fontsize=9.5,
         labelcolor=INK,

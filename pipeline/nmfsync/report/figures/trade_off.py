@@ -124,21 +124,19 @@ def scenes_trade_off_figure(
     """
     scenes = [(e.scene, trade_off([e])) for e in evaluations]
     scenes = [(name, values) for name, values in scenes if values.scenes]
-    figure, grid = small_multiples(len(scenes), "precision (upwards) over FCM (to the right), at 1 %")
-    handles = {}
+    figure, grid = small_multiples(
+        len(scenes), "precision (upwards) over FCM (to the right), at 1 %"
+    )
+    handles: dict[str, Any] = {}
     for axes, (name, values) in zip(grid, scenes, strict=True):
         _draw_trade_off(axes, values, small=True)
         name_axes(axes, plain((labels or {}).get(name, name)))
-        handles |= {handle.get_label(): handle for handle in axes.get_legend_handles_labels()[0]}
-    figure.legend(
-        handles=list(handles.values()),
-        loc="lower center",
-        bbox_to_anchor=(0.5, 0.005),
-        ncols=max(2, min(len(handles), int(figure.get_figwidth() / 1.6))),
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=INK,
-    )
+        lines, names = axes.get_legend_handles_labels()
+        handles |= dict(zip(names, lines, strict=True))
+    below: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.005)}
+    columns = max(2, min(len(handles), int(figure.get_figwidth() / 1.6)))
+    look: dict[str, Any] = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
+    figure.legend(handles=list(handles.values()), ncols=columns, **below, **look)
     return figure
 
 
