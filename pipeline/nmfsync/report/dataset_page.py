@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from nmfsync.evaluation.ranks import mean_ranks
-from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
+from nmfsync.evaluation.summary import COLUMNS, MethodEvaluation, SceneEvaluation
 from nmfsync.report.best import BEST_RULE, best_methods
 from nmfsync.report.figures.curves import dataset_figure
 from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
 from nmfsync.report.figures.trade_off import scenes_trade_off_figure
+from nmfsync.report.latex import Block
 from nmfsync.report.page import (
     Cell,
     Picture,
@@ -22,15 +23,10 @@ from nmfsync.report.page import (
     percent,
     write_bytes,
 )
+from nmfsync.report.paper import write_dataset_figures
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.runtime.publish import publication
 from nmfsync.runtime.tables import write_table
-
-COLUMNS = (
-    "scene", "images", "features", "universe_size", "truth", "method", "cycle_consistent",
-    "matchings", "judged", "fcm_0.01", "precision_0.01", "estimated_precision",
-    "epipolar_fcm_0.01", "epipolar_precision_0.01", "cycle_error", "seconds", "peak_memory_mb",
-)  # fmt: skip
 
 
 class Metric(NamedTuple):
@@ -115,6 +111,7 @@ def write_dataset_report(
     evaluations: Sequence[SceneEvaluation],
     labels: Mapping[str, str] | None = None,
     left_out: Sequence[str] = (),
+    figures: bool = False,
 ) -> None:
     """Write `report.html`, `evaluation.csv` and, with truth, pictures of several scenes.
 
@@ -134,6 +131,8 @@ def write_dataset_report(
         Scene -> its name on the page. Other scenes keep their names.
     left_out : sequence of str
         Messages about scenes that could not be evaluated.
+    figures : bool
+        Also write the figures for papers.
 
     Raises
     ------
@@ -183,6 +182,19 @@ def write_dataset_report(
             write_bytes(new / picture.file, picture.png)
         _write_csv(new / "evaluation.csv", evaluations)
         write_bytes(new / "report.html", html.encode())
+        if figures:
+            names = [style_of(name).name for name in methods]
+            blocks = _blocks(tables, list(titles.values()))
+            write_dataset_figures(new, evaluations, titles, names, blocks)
+
+
+def _blocks(tables: Sequence[Table], scenes: Sequence[str]) -> list[Block]:
+    """Return the blocks of the table for papers: scenes, and the mean of several."""
+    means = [[("Mean", t.means)] if t.means and len(scenes) > 1 else [] for t in tables]
+    return [
+        Block(table.title, [*zip(scenes, table.rows, strict=True), *mean])
+        for table, mean in zip(tables, means, strict=True)
+    ]
 
 
 def verdict(evaluations: Sequence[SceneEvaluation]) -> str:
@@ -354,13 +366,9 @@ def _link(folder: Path, scene: str) -> str:
 
 def _write_csv(path: Path, evaluations: Sequence[SceneEvaluation]) -> None:
     """Write one row for every scene and method; unknown values are empty."""
-    rows: list[list[Any]] = []
-    for e in evaluations:
-        scene = [e.scene, e.images, e.features, e.universe_size, e.truth]
-        for name, m in e.methods.items():
-            shares = [m.fcm.get(HEADLINE), m.precision.get(HEADLINE), m.estimated_precision]
-            shares += [m.epipolar_fcm.get(HEADLINE), m.epipolar_precision.get(HEADLINE)]
-            consistent = str(m.cycle_consistent).lower()
-            costs = [m.cycle_error, m.seconds, m.peak_memory_mb]
-            rows.append([*scene, name, consistent, m.matchings, m.judged, *shares, *costs])
-    write_table(path, COLUMNS, rows)
+    rows = [row for evaluation in evaluations for row in evaluation.rows()]
+    write_table(path, COLUMNS, [[_plain(value) for value in row] for row in rows])
+
+
+def _plain(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value

@@ -30,8 +30,8 @@ def test_lines_are_solid_where_cycle_consistent_and_dashed_where_not():
             figure.legends[0].get_texts(), figure.legends[0].legend_handles, strict=True
         )
     }
-    assert legend["solid: cycle-consistent"] is False
-    assert legend["dashed: not"] is True
+    assert legend["solid: consistent"] is False
+    assert legend["dashed: inconsistent"] is True
 
 
 def test_a_method_looks_the_same_whatever_stands_beside_it():
@@ -59,7 +59,9 @@ def test_text_and_legend_fit_in_the_figure(scenes):
     one = SceneEvaluation("set/one", 2, 9, [4, 5], 4, "homographies", {}, methods)
     figure = dataset_figure([one] * scenes)
     FigureCanvasAgg(figure).draw()
-    legend, text = (item.get_window_extent() for item in (figure.legends[0], figure.texts[0]))
+    legend, text = (
+        item.get_window_extent() for item in (figure.legends[0], figure.subfigs[0].texts[0])
+    )
     for box in (legend, text):
         assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
     assert figure.bbox.y0 <= legend.y0 <= legend.y1 <= text.y0

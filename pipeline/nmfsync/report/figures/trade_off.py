@@ -4,17 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.report.figures.style import (
-    GRID,
     HEADLINE,
     INK,
     SOFT,
+    current_look,
+    grid_of,
+    legend_below,
     name_axes,
+    new_figure,
     plain,
     small_multiples,
     style_of,
@@ -96,13 +100,17 @@ def trade_off_figure(values: TradeOff) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    figure = Figure(figsize=(11, 5.2), dpi=150)
-    axes = figure.add_axes((0.075, 0.115, 0.7, 0.86))
+    look = current_look()
+    figure = new_figure(0.47, narrow=1.0)
+    axes = figure.subplots()
     _draw_trade_off(axes, values)
-    axes.set_xlabel("FCM at 1 %", color=INK, fontsize=10)
-    axes.set_ylabel("precision at 1 %", color=INK, fontsize=10)
-    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "fontsize": 10}
-    axes.legend(**beside, frameon=False, labelcolor=INK, labelspacing=0.75)
+    axes.set_xlabel("FCM at 1 %", color=INK, fontsize=look.text)
+    axes.set_ylabel("precision at 1 %", color=INK, fontsize=look.text)
+    if look.narrow:
+        legend_below(figure, axes.get_legend_handles_labels()[0])
+    else:
+        beside: dict[str, Any] = {"loc": "outside right upper", "fontsize": look.text}
+        figure.legend(**beside, frameon=False, labelcolor=INK, labelspacing=0.75)
     return figure
 
 
@@ -124,28 +132,25 @@ def scenes_trade_off_figure(
     """
     scenes = [(e.scene, trade_off([e])) for e in evaluations]
     scenes = [(name, values) for name, values in scenes if values.scenes]
-    figure, grid = small_multiples(
-        len(scenes), "precision (upwards) over FCM (to the right), at 1 %"
-    )
-    handles: dict[str, Any] = {}
+    text = "precision (upwards) over FCM (to the right), at 1 %"
+    figure, grid = small_multiples(len(scenes), text)
+    handles: dict[str, Artist] = {}
     for axes, (name, values) in zip(grid, scenes, strict=True):
         _draw_trade_off(axes, values, small=True)
         name_axes(axes, plain((labels or {}).get(name, name)))
         lines, names = axes.get_legend_handles_labels()
         handles |= dict(zip(names, lines, strict=True))
-    below: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.005)}
-    columns = max(2, min(len(handles), int(figure.get_figwidth() / 1.6)))
-    look: dict[str, Any] = {"frameon": False, "fontsize": 9.5, "labelcolor": INK}
-    figure.legend(handles=list(handles.values()), ncols=columns, **below, **look)
+    legend_below(figure, list(handles.values()))
     return figure
 
 
 def _draw_trade_off(axes: Axes, values: TradeOff, small: bool = False) -> None:
     """Draw the points of the methods, and the curve of the ratio test."""
+    look = current_look()
     _draw_ratio_test(axes, values, named=not small)
     for name, (share, precision) in values.methods.items():
         style, consistent = style_of(name), values.consistent[name]
-        size = 12 if name == "input" else 10
+        size = look.scale * (12 if name == "input" else 10)
         axes.plot(
             100 * share,
             100 * precision,
@@ -154,7 +159,7 @@ def _draw_trade_off(axes: Axes, values: TradeOff, small: bool = False) -> None:
             markersize=0.75 * size if small else size,
             markerfacecolor=style.colour if consistent else "white",
             markeredgecolor="white" if consistent else style.colour,
-            markeredgewidth=1.0 if consistent else 2.0,
+            markeredgewidth=look.scale * (1.0 if consistent else 2.0),
             label=style.name,
             zorder=4,
         )
@@ -162,7 +167,7 @@ def _draw_trade_off(axes: Axes, values: TradeOff, small: bool = False) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g} %")
         axis.set_major_locator(MaxNLocator(4 if small else 6, steps=[1, 2, 5, 10]))
-    axes.grid(color=GRID, linewidth=0.7)
+    grid_of(axes)
     unbox(axes)
 
 
@@ -193,10 +198,12 @@ def _draw_ratio_test(axes: Axes, values: TradeOff, named: bool = True) -> None:
     """Draw the curve, with a dot at every tenth, and its ratio beside it if `named`."""
     if not len(values.ratios):
         return
+    look = current_look()
     x, y = 100 * values.fcm, 100 * values.precision
-    axes.plot(x, y, color=SOFT, linewidth=1.6, label="input, ratio test", zorder=2)
+    axes.plot(x, y, color=SOFT, linewidth=look.line(1.6), label="input, ratio test", zorder=2)
     tenths = np.flatnonzero(np.isclose(values.ratios[:, None], _LABELLED).any(axis=1))
-    axes.plot(x[tenths], y[tenths], ".", color=SOFT, markersize=7 if named else 4, zorder=3)
+    size = look.scale * (7 if named else 4)
+    axes.plot(x[tenths], y[tenths], ".", color=SOFT, markersize=size, zorder=3)
     for place in tenths[:-1] if named else ():  # the last one is the input itself
         axes.annotate(
             f"{values.ratios[place]:.1f}".lstrip("0"),
@@ -206,5 +213,5 @@ def _draw_ratio_test(axes: Axes, values: TradeOff, named: bool = True) -> None:
             ha="right",
             va="top",
             color=SOFT,
-            fontsize=9,
+            fontsize=look.small,
         )
