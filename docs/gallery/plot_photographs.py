@@ -87,6 +87,14 @@ def show(name):
 show("fcm.png")
 
 # %%
+# The same for a paper, as wide as a column, with the methods that it is about. ``save`` writes PDF
+# and SVG as well.
+
+figure = nmfsync.plot.fcm(summary, methods=("input", "clustersync"))
+nmfsync.plot.save(figure, out / "sample" / "astronaut" / "paper.png")
+show("paper.png")
+
+# %%
 # The matrix *W* before and after, one block for every pair of images. Orange matches went, blue
 # ones are new:
 

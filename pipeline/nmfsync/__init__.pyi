@@ -1,4 +1,5 @@
 from . import evaluation as evaluation
+from . import plot as plot
 from . import synthetic as synthetic
 from .errors import NmfsyncError as NmfsyncError
 from .errors import NmfsyncWarning as NmfsyncWarning

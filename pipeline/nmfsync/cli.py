@@ -201,6 +201,14 @@ def run(
             metavar="P",
         ),
     ] = Settings.min_probability,
+    figures: Annotated[
+        bool,
+        typer.Option(
+            "--figures",
+            help="Also write the figures as PDF and SVG for papers, and table.tex, to the folder "
+            "figures beside every report.",
+        ),
+    ] = Settings.figures,
     data: Data = None,
     out: Annotated[Path, typer.Option(help="Where to write.", metavar="DIR")] = Path("outputs"),
     jobs: Annotated[
@@ -240,6 +248,7 @@ def run(
         theta=theta,
         seed=seed,
         min_probability=min_probability,
+        figures=figures,
     )
     with _interruptible("the same command continues after the last finished step"):
         batch = run_scenes(

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import re
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_data_set_report(three, tmp_path):
     page = Page(html)
     assert "set & more" in page.text
     assert "set/<other>" in page.text
-    assert [link for link in page.links if not link.startswith("#")] == [
+    assert list(dict.fromkeys(link for link in page.links if not link.startswith("#"))) == [
         "scene/report.html",
         "%3Cother%3E/report.html",
     ]
@@ -39,10 +40,82 @@ def test_data_set_report(three, tmp_path):
     assert pictures == {"fcm.png", "trade-off.png", "reliability.png"}
     assert len(page.sources) == len(pictures)
     # The mean is over the one scene with truth, so it repeats that scene's figures.
-    mean = html[html.index("<th>Mean</th>") :].split("</tr>")[0]
-    row = html[html.index(">set/scene</a>") :].split("</tr>")[0]
-    assert ">1 scene</td>" in mean
-    assert mean.split("<td>")[1:] == row.split("<td>")[3:]
+    table = html[html.index("<h2>FCM at 1 %</h2>") :].split("</table>")[0]
+    mean = table[table.index(">Mean of 1</th>") :].split("</tr>")[0]
+    row = table[table.index(">set/scene</a>") :].split("</tr>")[0]
+    assert mean.split("<td>")[1:] == row.split("<td>")[1:]
+
+
+def with_figures(evaluation, name, shares, consistent=("nmfsync", "clear"), coverage=0.5):
+    """Return an evaluation with (FCM, precision) by method; time is the same for all."""
+    plain = evaluation.methods["input"]
+    methods = {
+        method: dataclasses.replace(
+            plain,
+            fcm={"0.01": fcm},
+            precision={"0.01": precision},
+            cycle_consistent=method in consistent,
+            coverage=coverage,
+        )
+        for method, (fcm, precision) in shares.items()
+    }
+    return dataclasses.replace(evaluation, scene=name, methods=methods)
+
+
+def table_of(html, title):
+    table = html[html.index(f"<h2>{title}</h2>") :].split("</table>")[0]
+    rows = [row.split("</tr>")[0] for row in table.split("<tr>")[1:]]
+    return [re.sub("<[^>]*>", " ", row.replace("</span></td>", "*</td>")).split() for row in rows]
+
+
+@pytest.fixture
+def ranked(three, tmp_path):
+    """The page of two scenes on which three methods change places."""
+    one = two_scenes(*three)[0]
+    scenes = [
+        with_figures(
+            one,
+            "set/a",
+            {"input": (0.2, 0.6), "nmfsync": (0.3, 0.7), "clear": (0.1, 0.9), "matcheig": (0.9, 1)},
+        ),
+        with_figures(
+            one,
+            "set/b",
+            {"input": (0.2, 0.6), "nmfsync": (0.4, 0.5), "clear": (0.4, 0.8), "matcheig": (0.9, 1)},
+        ),
+    ]
+    write_dataset_report(tmp_path, "set", scenes)
+    return (tmp_path / "report.html").read_text()
+
+
+def test_means_and_ranks_of_the_scenes(ranked):
+    heading, a, b, means, ranks = table_of(ranked, "FCM at 1 %")
+    assert heading == ["Scene", "input", "NmfSync", "CLEAR", "MatchEig"]
+    assert a[-4:] == ["20.0", "30.0*", "10.0", "90.0"]
+    assert b[-4:] == ["20.0", "40.0*", "40.0*", "90.0"]
+    assert means == ["Mean", "20.0", "35.0*", "25.0", "90.0"]
+    # Methods without consistent results have no rank; NmfSync is first, then shares a rank.
+    assert ranks == ["Mean", "rank", "–", "1.2*", "1.8", "–"]
+
+
+def test_verdict_names_the_leaders_of_the_means(ranked):
+    assert (
+        "NmfSync has the highest mean FCM at 1 % (35.0 %; input 20.0 %) and "
+        "CLEAR has the highest mean precision at 1 % (85.0 %; input 60.0 %)."
+    ) in Page(ranked).text
+
+
+def test_costs_have_neither_stars_nor_ranks(ranked):
+    table = table_of(ranked, "Time in seconds")
+    assert not any("*" in cell for row in table for cell in row)
+    assert [row[0] for row in table] == ["Scene", "set/a", "set/b", "Mean"]
+
+
+def test_one_scene_alone_has_no_mean(three, tmp_path):
+    write_dataset_report(tmp_path, "set", two_scenes(*three)[:1])
+    html = (tmp_path / "report.html").read_text()
+    assert [row[0] for row in table_of(html, "FCM at 1 %")] == ["Scene", "set/scene"]
+    assert "1 scene " in " ".join(Page(html).text.split())
 
 
 def test_remarks_of_single_methods_stand_below_the_table(three, tmp_path):
@@ -55,7 +128,7 @@ def test_remarks_of_single_methods_stand_below_the_table(three, tmp_path):
     assert evaluations[0].tracks == "nmfsync"
     assert evaluations[0].remarks == [texts["input"]]
     write_dataset_report(tmp_path, "set", evaluations)
-    above, below = (tmp_path / "report.html").read_text().split("FCM and precision at 1 %", 1)
+    above, below = (tmp_path / "report.html").read_text().split("<h2>FCM at 1 %", 1)
     assert "of the run" in above
     assert texts["nmfsync"] in above
     assert texts["input"] not in above
@@ -130,7 +203,9 @@ def test_without_truth_there_are_no_empty_columns(three, tmp_path):
     html = (tmp_path / "report.html").read_text()
     page = Page(html)
     assert ">–<" not in html
+    assert "FCM at 1 %</h2>" not in html
     assert "Measured" not in page.text
     assert "Estimated precision" in page.text
     write_dataset_report(tmp_path, "set", [unknown, *two_scenes(scene, features)])
-    assert "truth not known" in Page((tmp_path / "report.html").read_text()).text
+    html = (tmp_path / "report.html").read_text()
+    assert table_of(html, "Precision at 1 %")[1][-3:] == ["–", "–", "–"]

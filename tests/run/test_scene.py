@@ -79,6 +79,20 @@ def test_sample_writes_everything(sample):
         assert figures["peak_memory_mb"] > 0
 
 
+def test_figures_for_papers_come_and_go_with_the_option(sample, tmp_path, monkeypatch):
+    def draw(folder, *arguments):
+        (folder / "figures").mkdir()
+        (folder / "figures/fcm.pdf").write_text("drawn")
+
+    monkeypatch.setattr(run, "write_scene_figures", draw)
+    shutil.copytree(sample[1], tmp_path / "sample/astronaut")
+    run_scene("sample/astronaut", replace(QUICK, figures=True), tmp_path)
+    figure = tmp_path / "sample/astronaut/figures/fcm.pdf"
+    assert figure.read_text() == "drawn"
+    run_scene("sample/astronaut", QUICK, tmp_path)
+    assert not figure.parent.exists()
+
+
 def test_sample_becomes_consistent_and_more_precise(sample):
     methods = sample[0].methods
     for method in ("nmfsync", "spectral"):

@@ -13,22 +13,23 @@ from nmfsync.runtime import publish
 from nmfsync.runtime.files import staging, sweep_below
 from nmfsync.runtime.publish import RECORD, commit, locked, publication, recover
 
-FIRST = ("evaluation.json", "lengths.png", "overlay-1-2.png", "overlay-1-3.png", "report.html")
-SECOND = ("evaluation.json", "lengths.png", "report.html", "tracks.csv")
+FIRST = ("evaluation.json", "figures/a.pdf", "lengths.png", "overlay-1-2.png", "report.html")
+SECOND = ("evaluation.json", "figures/b.pdf", "lengths.png", "report.html", "tracks.csv")
 
 
 def write_set(folder, names, content):
     with publication(folder) as new:
         for name in names:
+            (new / name).parent.mkdir(exist_ok=True)
             (new / name).write_text(content)
 
 
 def contents(folder):
     """What is in a folder, without the record and what is hidden."""
     return {
-        path.name: path.read_text()
-        for path in folder.iterdir()
-        if path.name != RECORD and not path.name.startswith(".")
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != RECORD and "/." not in f"/{path.relative_to(folder)}"
     }
 
 
@@ -186,3 +187,34 @@ def test_a_pending_set_without_its_plan_changes_nothing(tmp_path):
     recover(tmp_path)
     assert contents(tmp_path) == dict.fromkeys(FIRST, "old")
     assert not pending.exists()
+
+
+def test_a_folder_within_goes_with_its_last_file(tmp_path):
+    write_set(tmp_path, FIRST, "old")
+    write_set(tmp_path, ("report.html",), "new")
+    assert contents(tmp_path) == {"report.html": "new"}
+    assert not (tmp_path / "figures").exists()
+    write_set(tmp_path, FIRST, "old")
+    (tmp_path / "figures/mine.pdf").write_text("mine")
+    write_set(tmp_path, ("report.html",), "new")
+    assert contents(tmp_path) == {"report.html": "new", "figures/mine.pdf": "mine"}
+
+
+def test_a_file_where_a_folder_must_be_changes_nothing(tmp_path):
+    write_set(tmp_path, ("report.html",), "old")
+    (tmp_path / "figures").write_text("mine")
+    with pytest.raises(OSError, match="figures"):
+        write_set(tmp_path, SECOND, "new")
+    assert contents(tmp_path) == {"report.html": "old", "figures": "mine"}
+    write_set(tmp_path, ("report.html",), "newer")
+    assert contents(tmp_path) == {"report.html": "newer", "figures": "mine"}
+
+
+@pytest.mark.parametrize(
+    "name", ["../a", "/a", "a/../b", "a/b/c", "", ".", "..", "a//b", "./a", "sub/x"]
+)
+def test_a_record_cannot_lead_out_of_its_folder(tmp_path, name):
+    (tmp_path / RECORD).write_text(
+        json.dumps({"input": "x", "files": [name, "good", "figures/good"]})
+    )
+    assert publish.read_record(tmp_path)["files"] == ["good", "figures/good"]

@@ -152,3 +152,59 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         PairwiseMatches(np.eye(3), [1, 2]).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@given(strategies.pairwise_matches(weighted=True))
+def test_matches_by_pair_of_images_give_the_same_matrix(matches):
+    pairs = list(matches.by_image_pair())
+    sizes = matches.sizes.tolist()
+    rows = {(p.i, p.j): p.rows for p in pairs}
+    weights = {(p.i, p.j): p.weights for p in pairs}
+    other_way = {(j, i): r[:, ::-1] for (i, j), r in rows.items()}
+    one_sided, scores = {}, {}
+    for p in pairs:
+        one_sided[p.i, p.j] = np.full(sizes[p.i], -1)
+        scores[p.i, p.j] = np.zeros(sizes[p.i])
+        one_sided[p.i, p.j][p.rows[:, 0]] = p.rows[:, 1]
+        scores[p.i, p.j][p.rows[:, 0]] = p.weights
+    for given_rows, given_weights in (
+        (rows, weights),
+        (other_way, {(j, i): w for (i, j), w in weights.items()}),
+        (one_sided, scores),
+    ):
+        same = PairwiseMatches.from_pairs(given_rows, sizes, given_weights)
+        assert (same.W != matches.W).nnz == 0
+    unweighted = PairwiseMatches.from_pairs(rows, sizes)
+    assert (unweighted.W != matches.unweighted().W).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("pairs", "weights", "message"),
+    [
+        ({0: []}, None, r"a pair must be two images \(i, j\), got 0"),
+        ({(0, 2): []}, None, r"two different images from 0 to 1, got \(0, 2\)"),
+        ({(1, 1): []}, None, "two different images"),
+        ({(0, 0.5): []}, None, "two different images"),
+        ({(0, 1): [[0, 0]], (1, 0): [[0, 0]]}, None, "images 1 and 0: given twice"),
+        ({(0, 1): [[0, 0], [0, 1]]}, None, "images 0 and 1: feature 0 of the first image matches"),
+        ({(0, 1): [1, 1]}, None, "images 0 and 1: feature 1 of the second image matches twice"),
+        ({(0, 1): [[2, 0]]}, None, "first image has the features 0 to 1, got 2"),
+        ({(0, 1): [-1, -2]}, None, "second image has the features 0 to 2, got -2"),
+        ({(0, 1): [1, 2, 0]}, None, r"\(n, 2\), or \(2,\) with -1 for none, not \(3,\)"),
+        ({(0, 1): [[0.5, 1]]}, None, "images 0 and 1: matches must be whole numbers"),
+        ({(0, 1): [[0], [1, 2]]}, None, "images 0 and 1: the rows .* different lengths"),
+        ({(0, 1): "ab"}, None, "images 0 and 1: matches must be an array"),
+        ({(0, 1): [[0, 0]]}, {}, "images 0 and 1: weights are missing"),
+        ({(0, 1): [[0, 0]]}, {(0, 1): [0.5, 1]}, "images 0 and 1: there must be 1 weights, got 2"),
+        ({(0, 1): [[0, 0]]}, {(0, 1): [0]}, "images 0 and 1: weights must be larger than 0"),
+        ({(0, 1): [[0, 0]]}, {(0, 1): [1], (1, 0): [1]}, "weights of a pair without matches"),
+    ],
+)
+def test_pairs_that_cannot_be_used_are_named(pairs, weights, message):
+    with pytest.raises(NmfsyncError, match=message):
+        PairwiseMatches.from_pairs(pairs, [2, 3], weights)
+
+
+def test_no_pairs_are_no_matches():
+    assert PairwiseMatches.from_pairs({}, [2, 3]).match_count == 0
+    assert PairwiseMatches.from_pairs({(0, 1): []}, [2, 3]).match_count == 0

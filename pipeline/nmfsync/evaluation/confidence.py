@@ -12,6 +12,7 @@ from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
+from nmfsync.types.notebook import html_facts, shown_share
 
 # No match of the input counts as surer: its probability is an estimate, too.
 SUREST = 0.98
@@ -40,6 +41,14 @@ class Confidence(NamedTuple):
     p: IntArray
     q: IntArray
     probability: FloatArray
+
+    def __repr__(self) -> str:
+        share = shown_share(self.precision)
+        return f"Confidence({len(self.p):,} matches, estimated precision {share})"
+
+    def _repr_html_(self) -> str:
+        share = shown_share(self.precision)
+        return html_facts("Confidence", {"matches": len(self.p), "estimated precision": share})
 
     @property
     def precision(self) -> float | None:

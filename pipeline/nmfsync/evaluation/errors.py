@@ -12,6 +12,7 @@ from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches
+from nmfsync.types.notebook import html_facts, shown_share
 from nmfsync.types.truth import Truth
 
 
@@ -33,6 +34,18 @@ class MatchErrors:
     p: IntArray
     q: IntArray
     error: NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        judged = int(np.isfinite(self.error).sum())
+        return f"MatchErrors({len(self.p):,} matches in both directions, {judged:,} judged)"
+
+    def _repr_html_(self) -> str:
+        known = self.error[np.isfinite(self.error)]
+        facts: dict[str, object] = {"directed matches": len(self.p), "judged": len(known)}
+        if len(known):
+            facts["right at 1 %"] = shown_share(float((known <= 0.01).mean()))
+            facts["median error"] = f"{100 * np.median(known):.2g} % of the image"
+        return html_facts("MatchErrors", facts)
 
     def both_ways(self, values: ArrayLike) -> FloatArray:
         """Return a value for every row from those of the matches p < q.

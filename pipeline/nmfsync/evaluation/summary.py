@@ -20,13 +20,23 @@ from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
 from nmfsync.evaluation.records import record_from
 from nmfsync.evaluation.tracks import track_counts
+from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import read_text, reading
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
+from nmfsync.types.notebook import html_rows, shown_share
 from nmfsync.types.truth import Truth
 
 MOST_PAIRS = 100_000  # of images, in `evaluation.json`
+
+HEADLINE = "0.01"  # the threshold t of figures in tables, as a key of the curves
+
+COLUMNS = (
+    "scene", "images", "features", "universe_size", "truth", "method", "cycle_consistent",
+    "matchings", "judged", "fcm_0.01", "precision_0.01", "estimated_precision",
+    "epipolar_fcm_0.01", "epipolar_precision_0.01", "cycle_error", "seconds", "peak_memory_mb",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,27 @@ class MethodEvaluation:
     tracks: int | None = None
     mean_track_length: float | None = None
     coverage: float | None = None
+
+    def __repr__(self) -> str:
+        shares = (self.fcm.get(HEADLINE), self.precision.get(HEADLINE))
+        fcm, precision = map(shown_share, shares)
+        return f"MethodEvaluation({self.matchings:,} matches, FCM {fcm}, precision {precision})"
+
+    def row(self) -> tuple[Any, ...]:
+        """Return the values of `COLUMNS` behind the name of the method."""
+        return (
+            self.cycle_consistent,
+            self.matchings,
+            self.judged,
+            self.fcm.get(HEADLINE),
+            self.precision.get(HEADLINE),
+            self.estimated_precision,
+            self.epipolar_fcm.get(HEADLINE),
+            self.epipolar_precision.get(HEADLINE),
+            self.cycle_error,
+            self.seconds,
+            self.peak_memory_mb,
+        )
 
 
 @dataclass(frozen=True)
@@ -177,6 +208,36 @@ class SceneEvaluation:
         others = tuple(f"{name}: " for name in self.methods if name != self.tracks)
         return [text for text in self.warnings if text.startswith(others)]
 
+    def __repr__(self) -> str:
+        return (
+            f"SceneEvaluation({self.scene!r}, {self.images:,} images, {self.features:,} features, "
+            f"truth {self.truth}, methods {', '.join(self.methods)})"
+        )
+
+    def _repr_html_(self) -> str:
+        headings = [
+            "method",
+            "matches",
+            "FCM 1 %",
+            "precision 1 %",
+            "estimated",
+            "cycle-error",
+            "s",
+        ]
+        rows = (
+            [
+                name,
+                m.matchings,
+                *map(shown_share, (m.fcm.get(HEADLINE), m.precision.get(HEADLINE))),
+                shown_share(m.estimated_precision),
+                f"{m.cycle_error:.2f}",
+                f"{m.seconds:.2f}",
+            ]
+            for name, m in self.methods.items()
+        )
+        title = f"{self.scene}: {self.images:,} images, {self.features:,} features"
+        return html_rows(f"{title}, ground truth {self.truth}", headings, rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, numbers and strings, ready for JSON."""
         return asdict(self)
@@ -233,6 +294,61 @@ class SceneEvaluation:
                 raise NmfsyncError(f"is no JSON, or cut off ({error})") from None
             except NmfsyncError as error:
                 raise NmfsyncError(f"is no evaluation of a scene ({error})") from None
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return one row a method with the values of `COLUMNS`; None where one is not known."""
+        scene = (self.scene, self.images, self.features, self.universe_size, self.truth)
+        return [(*scene, name, *method.row()) for name, method in self.methods.items()]
+
+    def to_dataframe(self) -> Any:
+        """Return the figures as a pandas DataFrame with the columns of `evaluation.csv`.
+
+        This needs pandas: ``pip install 'nmfsync[pandas]'``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a method, "input" first. Several scenes are put together by `pandas.concat`.
+
+        Raises
+        ------
+        NmfsyncError
+            If pandas is missing.
+        """
+        frame = optional("pandas", "pandas").DataFrame(self.rows(), columns=COLUMNS)
+        shares = {column: float for column in COLUMNS if "0.01" in column or "precision" in column}
+        return frame.astype(shares)
+
+    def image_pairs_to_dataframe(self, names: Sequence[str] | None = None) -> Any:
+        """Return the pairs of images as a pandas DataFrame.
+
+        This needs pandas: ``pip install 'nmfsync[pandas]'``.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the images, for instance `Scene.names`; by default their numbers, from 0.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a pair: image_a, image_b, matchings, estimated_precision, precision (NaN where
+            it is not known).
+
+        Raises
+        ------
+        NmfsyncError
+            If pandas is missing.
+        """
+        labels = range(self.images) if names is None else names
+        columns = ("image_a", "image_b", "matchings", "estimated_precision", "precision")
+        rows = [
+            (*(labels[i] for i in p.images), p.matchings, p.estimated_precision, p.precision)
+            for p in self.image_pairs
+        ]
+        frame = optional("pandas", "pandas").DataFrame(rows, columns=columns)
+        return frame.astype({"estimated_precision": float, "precision": float})
+
 
 
 def _check_figures(method: MethodEvaluation) -> None:

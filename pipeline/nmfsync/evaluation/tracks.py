@@ -36,6 +36,12 @@ class TrackCounts:
     lost: int
     alone: int
 
+    def __repr__(self) -> str:
+        return (
+            f"TrackCounts({len(self.lengths):,} tracks of {self.kept:,} features, "
+            f"{self.lost:,} lost, {self.alone:,} alone)"
+        )
+
     @property
     def kept(self) -> int:
         """Number of features in tracks."""

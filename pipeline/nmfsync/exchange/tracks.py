@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.extras import optional
 from nmfsync.runtime.tables import write_table
 from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.matches import MultiMatching, Source
+
+HEADER = ("track", "image", "feature", "x", "y", "estimated_precision")
 
 
 def write_tracks(
@@ -33,8 +37,7 @@ def write_tracks(
         The estimated precision of every universe feature, see
         `evaluation.precision_by_track`; a column without entries otherwise.
     """
-    header = ["track", "image", "feature", "x", "y", "estimated_precision"]
-    write_table(path, header, _rows(result, names, xy, precision))
+    write_table(path, HEADER, _rows(result, names, xy, precision))
 
 
 def _rows(
@@ -51,6 +54,31 @@ def _rows(
         for image, feature in track.tolist():
             x, y = xy[image][feature]
             yield [number, names[image], feature, f"{x:.3f}", f"{y:.3f}", estimate]
+
+
+def tracks_dataframe(
+    result: MultiMatching,
+    names: Sequence[str] | None,
+    xy: Sequence[AnyArray] | None,
+    precision: FloatArray | None,
+) -> Any:
+    """Return the tracks as a pandas DataFrame; see `MultiMatching.to_dataframe`."""
+    pandas = optional("pandas", "pandas")
+    own_names, own_xy = _names_and_positions(result, result.source)
+    names, xy = names or own_names, xy or own_xy
+    if [len(names), *map(len, xy)] != [len(result.sizes), *result.sizes]:
+        raise NmfsyncError("names and xy must have one item for every image, xy one row a feature")
+    tracks = [np.empty((0, 2), np.int64), *result.tracks()]
+    image, feature = np.concatenate(tracks).T
+    place = result.offsets[image] + feature
+    estimates = np.full(len(place), np.nan)
+    if precision is not None:
+        estimates = np.asarray(precision, np.float64)[result.universe[place]]
+    x, y = np.concatenate([np.asarray(one, np.float64).reshape(-1, 2) for one in xy])[place].T
+    number = np.repeat(np.arange(-1, len(tracks) - 1), [len(track) for track in tracks])
+    labels = [names[i] for i in image.tolist()]
+    columns = (number, labels, feature, x, y, estimates)
+    return pandas.DataFrame(dict(zip(HEADER, columns, strict=True)))
 
 
 def write_source_tracks(
@@ -74,9 +102,14 @@ def write_source_tracks(
     precision : (d,) float64 array, optional
         As for `write_tracks`.
     """
+    write_tracks(path, result, *_names_and_positions(result, source), precision)
+
+
+def _names_and_positions(
+    result: MultiMatching, source: Source | None
+) -> tuple[Sequence[str], Sequence[AnyArray]]:
+    """Return the names of the images and the positions of their features that are known."""
     if source is None:
         names = tuple(map(str, range(len(result.sizes))))
-        xy = [np.full((n, 2), np.nan, np.float32) for n in result.sizes]
-    else:
-        names, xy = source.names, source.xy()
-    write_tracks(path, result, names, xy, precision)
+        return names, [np.full((n, 2), np.nan, np.float32) for n in result.sizes]
+    return source.names, source.xy()

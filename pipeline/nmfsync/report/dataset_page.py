@@ -1,24 +1,107 @@
 """The page and the CSV table about several scenes."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
+from nmfsync.evaluation.ranks import mean_ranks
+from nmfsync.evaluation.summary import COLUMNS, MethodEvaluation, SceneEvaluation
+from nmfsync.report.best import BEST_RULE, best_methods
 from nmfsync.report.figures.curves import dataset_figure
 from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
-from nmfsync.report.page import Cell, Picture, environment, mark_best, percent, write_bytes
+from nmfsync.report.figures.trade_off import scenes_trade_off_figure
+from nmfsync.report.latex import Block
+from nmfsync.report.page import (
+    Cell,
+    Picture,
+    count,
+    decimal,
+    environment,
+    mark_best,
+    percent,
+    write_bytes,
+)
+from nmfsync.report.paper import write_dataset_figures
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.runtime.publish import publication
 from nmfsync.runtime.tables import write_table
 
-COLUMNS = (
-    "scene", "images", "features", "universe_size", "truth", "method", "cycle_consistent",
-    "matchings", "judged", "fcm_0.01", "precision_0.01", "estimated_precision",
-    "epipolar_fcm_0.01", "epipolar_precision_0.01", "cycle_error", "seconds", "peak_memory_mb",
-)  # fmt: skip
+
+class Metric(NamedTuple):
+    """A figure of methods, which has a table of its own.
+
+    Attributes
+    ----------
+    name : str
+        In a sentence.
+    title, note : str
+        Of the table.
+    value : callable
+        Returns the figure of a `MethodEvaluation`, None where it is not known.
+    write : callable
+        Writes it as text.
+    marked : bool
+        Whether the best values are marked, and methods ranked: not by what they cost.
+    """
+
+    name: str
+    title: str
+    note: str
+    value: Callable[[MethodEvaluation], float | None]
+    write: Callable[[float | None], str]
+    marked: bool = True
+
+
+class Table(NamedTuple):
+    """A metric by scene and method.
+
+    Attributes
+    ----------
+    title, note : str
+    rows : list of list of Cell
+        One a scene, with a cell a method.
+    complete : int
+        The scenes on which every method has a value.
+    means : list of Cell
+        Over these scenes; empty if there are none.
+    ranks : list of Cell
+        The mean rank of every method; empty where methods are not ranked.
+    """
+
+    title: str
+    note: str
+    rows: list[list[Cell]]
+    complete: int
+    means: list[Cell]
+    ranks: list[Cell]
+
+
+METRICS = (
+    Metric(
+        "FCM at 1 %",
+        "FCM at 1 %",
+        "Right matches, as a share of the number of features, in percent.",
+        lambda method: method.fcm.get(HEADLINE),
+        lambda share: "–" if share is None else f"{100 * share:.1f}",
+    ),
+    Metric(
+        "precision at 1 %",
+        "Precision at 1 %",
+        "Right matches, as a share of the returned ones that the truth can judge, in percent.",
+        lambda method: method.precision.get(HEADLINE),
+        lambda share: "–" if share is None else f"{100 * share:.1f}",
+    ),
+    Metric(
+        "time",
+        "Time in seconds",
+        "Wall time of the method alone; of the input, of the matching.",
+        lambda method: method.seconds,
+        decimal,
+        marked=False,
+    ),
+)
 
 
 @default_look()
@@ -28,11 +111,12 @@ def write_dataset_report(
     evaluations: Sequence[SceneEvaluation],
     labels: Mapping[str, str] | None = None,
     left_out: Sequence[str] = (),
+    figures: bool = False,
 ) -> None:
     """Write `report.html`, `evaluation.csv` and, with truth, pictures of several scenes.
 
-    The pictures are `fcm.png`, `trade-off.png` and `reliability.png`. All replace the files of
-    the last run together.
+    The pictures are `fcm.png`, `trade-off.png`, `trade-offs.png` (of several scenes) and
+    `reliability.png`. All replace the files of the last run together.
 
     Parameters
     ----------
@@ -47,6 +131,8 @@ def write_dataset_report(
         Scene -> its name on the page. Other scenes keep their names.
     left_out : sequence of str
         Messages about scenes that could not be evaluated.
+    figures : bool
+        Also write the figures for papers.
 
     Raises
     ------
@@ -54,29 +140,27 @@ def write_dataset_report(
         If the folder cannot be written.
     """
     folder = Path(folder)
-    labels = labels or {}
-    plots = _plots(evaluations, labels)
+    titles = {e.scene: (labels or {}).get(e.scene, e.scene) for e in evaluations}
+    plots = _plots(evaluations, titles)
     estimated = list(dict.fromkeys(["input", *(evaluation.tracks for evaluation in evaluations)]))
     reliability = reliability_picture(evaluations, estimated)
     methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
     measured = any(evaluation.truth != "none" for evaluation in evaluations)
-    scenes = [
-        (labels.get(e.scene, e.scene), e, _link(folder, e.scene), _scene_cells(e, methods))
-        for e in evaluations
-    ]
+    tables = [table for metric in METRICS if (table := _table(metric, evaluations, methods))]
     html = (
         environment()
         .get_template("dataset.html")
         .render(
             title=title,
+            verdict=verdict(evaluations),
             methods=[style_of(name).name for name in methods],
-            scenes=scenes,
-            means=_means(evaluations, methods),
+            scenes=[(titles[e.scene], e, _link(folder, e.scene)) for e in evaluations],
+            tables=tables,
             measured=measured,
+            rule=BEST_RULE,
             estimated=[style_of(name).name for name in estimated],
             estimates=[
-                (labels.get(e.scene, e.scene), _estimate_cells(e, estimated, measured))
-                for e in evaluations
+                (titles[e.scene], _estimate_cells(e, estimated, measured)) for e in evaluations
             ],
             differences=_mean_differences(evaluations, estimated),
             reliability=reliability,
@@ -98,46 +182,142 @@ def write_dataset_report(
             write_bytes(new / picture.file, picture.png)
         _write_csv(new / "evaluation.csv", evaluations)
         write_bytes(new / "report.html", html.encode())
+        if figures:
+            names = [style_of(name).name for name in methods]
+            blocks = _blocks(tables, list(titles.values()))
+            write_dataset_figures(new, evaluations, titles, names, blocks)
 
 
-def _plots(evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str]) -> list[Picture]:
+def _blocks(tables: Sequence[Table], scenes: Sequence[str]) -> list[Block]:
+    """Return the blocks of the table for papers: scenes, and the mean of several."""
+    means = [[("Mean", t.means)] if t.means and len(scenes) > 1 else [] for t in tables]
+    return [
+        Block(table.title, [*zip(scenes, table.rows, strict=True), *mean])
+        for table, mean in zip(tables, means, strict=True)
+    ]
+
+
+def verdict(evaluations: Sequence[SceneEvaluation]) -> str:
+    """Say which method leads in the mean over the scenes with truth; "" without such scenes."""
+    known = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
+    leaders = [text for metric in METRICS[:2] if (text := _leader(metric, known))]
+    if not leaders:
+        return ""
+    scenes = f"the {count(len(known))} scenes" if len(known) > 1 else "this scene"
+    return f"Of the methods with a consistent result on {scenes}, {' and '.join(leaders)}."
+
+
+def _leader(metric: Metric, evaluations: Sequence[SceneEvaluation]) -> str:
+    """Name the method with the best mean of those that compete on every scene."""
+    means = {
+        name: _mean([metric.value(e.methods[name]) for e in evaluations])
+        for name in best_methods(evaluations)
+    }
+    best = max((value for value in means.values() if value is not None), default=None)
+    if best is None:
+        return ""
+    names = [style_of(name).name for name, value in means.items() if value == best]
+    input_value = _mean([metric.value(e.methods["input"]) for e in evaluations])
+    own = f"{percent(best)}; input {percent(input_value)}"
+    return f"{' and '.join(names)} {'has' if len(names) == 1 else 'have'} the highest mean " + (
+        f"{metric.name} ({own})"
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _plots(evaluations: Sequence[SceneEvaluation], titles: Mapping[str, str]) -> list[Picture]:
     """Draw the plots of the scenes with truth."""
     with_truth = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
     if not with_truth:
         return []
+    plots = trade_off_picture(with_truth)
+    if plots and len(with_truth) > 1:
+        png = to_png(scenes_trade_off_figure(with_truth, titles))
+        caption = (
+            "One plot a scene, drawn as above. The line is the input under a ratio test; "
+            "above it a method is better than that test alone. Scales differ."
+        )
+        plots.append(Picture("trade-offs.png", "The same, scene by scene", caption, png))
     caption = (
         "FCM(t), one plot a scene; m is its number of features. "
         "Higher is better. Solid lines are cycle-consistent results, dashed ones are not. "
         "A method without a line in the legend is cycle-consistent on some scenes only."
     )
-    png = to_png(dataset_figure(with_truth, labels))
-    curves = Picture("fcm.png", "Correct matchings", caption, png)
-    return [*trade_off_picture(with_truth), curves]
+    png = to_png(dataset_figure(with_truth, titles))
+    return [*plots, Picture("fcm.png", "Correct matchings", caption, png)]
 
 
-def _scene_cells(evaluation: SceneEvaluation, methods: Sequence[str]) -> list[Cell]:
-    """Return two cells for every method: FCM and precision at 1 %; none without truth."""
-    if evaluation.truth == "none":
-        return []
-    return _paired([_headlines(evaluation, methods, curve) for curve in ("fcm", "precision")])
+def _table(
+    metric: Metric, evaluations: Sequence[SceneEvaluation], methods: Sequence[str]
+) -> Table | None:
+    """Return the table of a metric; None where no method has a value."""
+    rows = [[_value(metric, e, name) for name in methods] for e in evaluations]
+    if all(value is None for row in rows for value in row):
+        return None
+    complete = [row for row in rows if None not in row]
+    means = [_mean(column) for column in zip(*complete, strict=True)]
+    everywhere = best_methods(
+        e for e, row in zip(evaluations, rows, strict=True) if None not in row
+    )
+    return Table(
+        metric.title,
+        metric.note,
+        [
+            _marked(metric, row, methods, best_methods([e]))
+            for e, row in zip(evaluations, rows, strict=True)
+        ],
+        len(complete),
+        _marked(metric, means, methods, everywhere) if complete else [],
+        _rank_cells(metric, evaluations, methods) if len(evaluations) > 1 else [],
+    )
 
 
-def _means(
-    evaluations: Sequence[SceneEvaluation], methods: Sequence[str]
-) -> tuple[int, list[Cell]]:
-    """Average over the scenes where every method has both values, so that means are comparable.
+def _value(metric: Metric, evaluation: SceneEvaluation, method: str) -> float | None:
+    figures = evaluation.methods.get(method)
+    return metric.value(figures) if figures else None
 
-    Returns the number of these scenes, and two cells for every method.
-    """
-    rows = [
-        _headlines(evaluation, methods, "fcm") + _headlines(evaluation, methods, "precision")
-        for evaluation in evaluations
+
+def _marked(
+    metric: Metric,
+    values: Sequence[float | None],
+    methods: Sequence[str],
+    competing: Collection[str],
+) -> list[Cell]:
+    """Write the values, and mark the best of the methods that compete."""
+    if not metric.marked:
+        return [Cell(metric.write(value)) for value in values]
+    return mark_best(values, metric.write, max, [name in competing for name in methods])
+
+
+def _rank_cells(
+    metric: Metric, evaluations: Sequence[SceneEvaluation], methods: Sequence[str]
+) -> list[Cell]:
+    """Return the mean rank of every method with consistent results; [] of a metric of costs."""
+    known = [e for e in evaluations if any(_value(metric, e, name) is not None for name in methods)]
+    ranked = [
+        name
+        for name in methods
+        if name != "input"
+        and all(name in e.methods and e.methods[name].cycle_consistent for e in known)
     ]
-    complete = [[value for value in row if value is not None] for row in rows if None not in row]
-    if not complete:
-        return 0, []
-    means = [sum(column) / len(complete) for column in zip(*complete, strict=True)]
-    return len(complete), _paired([means[: len(methods)], means[len(methods) :]])
+    if not metric.marked or len(ranked) < 2:
+        return []
+    ranks = mean_ranks(
+        [
+            {
+                name: _value(metric, e, name) if name in best_methods([e]) else None
+                for name in ranked
+            }
+            for e in known
+        ]
+    )
+    best = min(f"{rank:.1f}" for rank in ranks.values())
+    texts = [f"{ranks[name]:.1f}" if name in ranks else "–" for name in methods]
+    return [Cell(text, text == best) for text in texts]
 
 
 def _estimate_cells(
@@ -175,20 +355,6 @@ def _difference(method: MethodEvaluation) -> float | None:
     return None if estimated is None or measured is None else estimated - measured
 
 
-def _headlines(
-    evaluation: SceneEvaluation, methods: Sequence[str], curve: str
-) -> list[float | None]:
-    """Return the value of a curve at 1 % for every method; None where it is not known."""
-    results = [evaluation.methods.get(name) for name in methods]
-    return [getattr(result, curve).get(HEADLINE) if result else None for result in results]
-
-
-def _paired(columns: Sequence[Sequence[float | None]]) -> list[Cell]:
-    """Mark the best FCM and the best precision, and put both values of a method side by side."""
-    marked = [mark_best(values, percent, max) for values in columns]
-    return [cell for pair in zip(*marked, strict=True) for cell in pair]
-
-
 def _link(folder: Path, scene: str) -> str:
     """Return the relative address of a scene's page from the page of the data set."""
     short = scene.rsplit("/", 1)[-1]
@@ -200,13 +366,9 @@ def _link(folder: Path, scene: str) -> str:
 
 def _write_csv(path: Path, evaluations: Sequence[SceneEvaluation]) -> None:
     """Write one row for every scene and method; unknown values are empty."""
-    rows: list[list[Any]] = []
-    for e in evaluations:
-        scene = [e.scene, e.images, e.features, e.universe_size, e.truth]
-        for name, m in e.methods.items():
-            shares = [m.fcm.get(HEADLINE), m.precision.get(HEADLINE), m.estimated_precision]
-            shares += [m.epipolar_fcm.get(HEADLINE), m.epipolar_precision.get(HEADLINE)]
-            consistent = str(m.cycle_consistent).lower()
-            costs = [m.cycle_error, m.seconds, m.peak_memory_mb]
-            rows.append([*scene, name, consistent, m.matchings, m.judged, *shares, *costs])
-    write_table(path, COLUMNS, rows)
+    rows = [row for evaluation in evaluations for row in evaluation.rows()]
+    write_table(path, COLUMNS, [[_plain(value) for value in row] for row in rows])
+
+
+def _plain(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value

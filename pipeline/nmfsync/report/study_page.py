@@ -1,7 +1,6 @@
 """The page about a study, and its figure."""
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from nmfsync.report.figures.style import (
     legend_of,
     line_of,
     styles_of,
+    to_pdf,
     to_png,
     unbox,
 )
@@ -72,7 +72,7 @@ def write_study_report(folder: Path, study: Study, results: Results) -> None:
         )
     )
     write_bytes(folder / "figure.png", picture.png)
-    write_bytes(folder / "figure.pdf", _to_pdf(figure))
+    write_bytes(folder / "figure.pdf", to_pdf(figure))
     write_bytes(folder / "report.html", html.encode())
 
 
@@ -104,7 +104,7 @@ def study_figure(study: Study, rows: Sequence[Row]) -> Figure:
             wspace=0.22, hspace=0.16,
         )  # fmt: skip
     handles = [Line2D([], [], **line_of(styles[name], name in consistent)) for name in styles]
-    legend_of(figure, handles, 0.0)
+    legend_of(figure, handles)
     return figure
 
 
@@ -138,14 +138,6 @@ def _means_table(results: Results, metric: str) -> tuple[str, list[tuple[str, li
         for parameter, means in results.means(metric).items()
     ]
     return METRICS[metric], table
-
-
-def _to_pdf(figure: Figure) -> bytes:
-    """Draw a figure; the same figure gives the same bytes, without date and version."""
-    buffer = BytesIO()
-    nothing = {"CreationDate": None, "Producer": None, "Creator": None}
-    figure.savefig(buffer, format="pdf", metadata=nothing)
-    return buffer.getvalue()
 
 
 def _methods(rows: Sequence[Row]) -> list[str]:

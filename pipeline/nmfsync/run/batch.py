@@ -95,7 +95,7 @@ def run_scenes(
     with use_engine(engine, address):
         _run_all(batch, names, settings, out, data, jobs, progress)
     for target, group in scenes.items():
-        _write_report(batch, target, group, out)
+        _write_report(batch, target, group, out, settings.figures)
     return batch
 
 
@@ -199,7 +199,9 @@ def _advance(bar: Any, name: str) -> Callable[[str], None]:
     return show
 
 
-def _write_report(batch: Batch, target: str, names: Sequence[str], out: Path) -> None:
+def _write_report(
+    batch: Batch, target: str, names: Sequence[str], out: Path, figures: bool
+) -> None:
     """Write the report of a data set, if the target is one and any of its scenes has run."""
     entry = next((entry for entry in datasets() if entry.name == target), None)
     evaluations = [batch.evaluations[name] for name in names if name in batch.evaluations]
@@ -211,5 +213,5 @@ def _write_report(batch: Batch, target: str, names: Sequence[str], out: Path) ->
         for name in names
         if name in batch.failures
     ]
-    write_dataset_report(out / target, entry.title, evaluations, labels, left_out)
+    write_dataset_report(out / target, entry.title, evaluations, labels, left_out, figures)
     batch.reports[target] = out / target / "report.html"

@@ -30,6 +30,7 @@ from nmfsync.matching.nearest import mutual_nearest, prepare
 from nmfsync.matching.nearest_vnni import LENGTH
 from nmfsync.matching.pairs import select_pairs
 from nmfsync.matching.verification import count_verified, verify
+from nmfsync.report.paper import write_scene_figures
 from nmfsync.report.scene_page import write_scene_report
 from nmfsync.run.folders import claim_folder
 from nmfsync.run.settings import Settings
@@ -58,11 +59,11 @@ def run_scene(
 ) -> SceneEvaluation:
     """Take one scene from its images to its report.
 
-    Writes `evaluation.json`, `report.html`, `tracks.csv` and the pictures to
-    `<out>/<data set>/<scene>/`, all together at the end. Own images are scenes of the data set
-    "images", named by their folder; if another folder of that name was there before, a digest
-    follows the name, and a warning says so. Finished stages are kept in its folder
-    `stages`, and are used again as long as what they depend on stays the same:
+    Writes `evaluation.json`, `report.html`, `tracks.csv`, the pictures, and if asked for the
+    figures for papers, to `<out>/<data set>/<scene>/`, all together at the end. Own images are
+    scenes of the data set "images", named by their folder; if another folder of that name was
+    there before, a digest follows the name, and a warning says so. Finished stages are kept in
+    its folder `stages`, and are used again as long as what they depend on stays the same:
     images, settings, libraries and code; of features and matches, those of
     every image and pair of images.
 
@@ -362,3 +363,5 @@ def _write(
             xy = [f.xy for f in features]
             write_tracks(new / "tracks.csv", tracks, scene.names, xy, precision)
         write_scene_report(new, scene, features, results, errors, evaluation)
+        if evaluation.settings["figures"]:
+            write_scene_figures(new, scene, features, results, errors, evaluation)

@@ -41,6 +41,8 @@ class Settings:
     min_probability : float
         Methods for 0/1 matrices get only matches that are right with at least this
         probability.
+    figures : bool
+        Also write the figures and tables for papers.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Settings:
     theta: float | None = None
     seed: int = 0
     min_probability: float = 0.0
+    figures: bool = False
 
     def __post_init__(self) -> None:
         if not self.methods:

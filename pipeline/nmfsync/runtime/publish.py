@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from nmfsync.runtime.files import atomic_write, put, staging
 # In a folder of outputs: what it belongs to, and the files of the last run. All else in it is
 # the user's.
 RECORD = "outputs.json"
+
+FIGURES = "figures"  # the only folder in a folder of outputs that files of a run may be in
 
 _PLAN = ".plan.json"  # in a pending set: which files come, and which go
 
@@ -38,7 +40,8 @@ def publication(folder: Path) -> Iterator[Path]:
     Yields
     ------
     Path
-        An empty folder to write the files to. If the block fails, nothing changes.
+        An empty folder to write the files to, and to `FIGURES` in it. If the block fails,
+        nothing changes.
 
     Raises
     ------
@@ -47,9 +50,11 @@ def publication(folder: Path) -> Iterator[Path]:
     """
     with staging(folder / RECORD) as new:
         yield new
-        names = sorted(path.name for path in new.iterdir())
+        files = (path for path in new.rglob("*") if path.is_file())
+        names = sorted(path.relative_to(new).as_posix() for path in files)
         with locked(folder):
             finish(folder)
+            _make_folders(folder, names)
             record = read_record(folder)
             write_record(new, {**record, "files": names})
             commit(new, folder, [RECORD, *names], record.get("files", []))
@@ -105,10 +110,20 @@ def finish(folder: Path, label: str = "") -> None:
     for name in _names(plan.get("old")):
         if name not in names or (pending / name).exists():  # otherwise it is a new one already
             (folder / name).unlink(missing_ok=True)
+    _make_folders(folder, names)
     for name in names:
         if (pending / name).exists():
             put(pending / name, folder / name)
+    for name in _names(plan.get("old")):
+        with suppress(OSError):  # of the folder itself, or of one that still has files
+            (folder / name).parent.rmdir()
     shutil.rmtree(pending)
+
+
+def _make_folders(folder: Path, names: Sequence[str]) -> None:
+    """Make the folders in a folder that files with these names lie in."""
+    for place in {(folder / name).parent for name in names}:
+        place.mkdir(exist_ok=True)
 
 
 def recover(folder: Path, label: str = "") -> None:
@@ -180,4 +195,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _names(content: Any) -> list[str]:
     """Return the names of files in what was read; nothing that leads out of the folder."""
     names = content if isinstance(content, list) else []
-    return [n for n in names if isinstance(n, str) and n == Path(n).name and n != ".."]
+    return [name for name in names if isinstance(name, str) and _is_inside(name)]
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name is that of a file in a folder of outputs, or in its folder of figures."""
+    file = Path(name).name
+    return file not in ("", "..") and name in (file, f"{FIGURES}/{file}")

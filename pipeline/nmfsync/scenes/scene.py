@@ -10,6 +10,7 @@ from nmfsync.errors import printable
 from nmfsync.scenes.images import Images
 from nmfsync.types.arrays import FloatArray
 from nmfsync.types.camera import Camera
+from nmfsync.types.notebook import html_facts
 from nmfsync.types.truth import Truth
 
 
@@ -56,6 +57,21 @@ class Scene:
     digests: tuple[str, ...] | None = None
     left_out: Mapping[str, str] = field(default_factory=dict, hash=False)
     strict: bool = True
+
+    def __repr__(self) -> str:
+        truth = self.truth.kind if self.truth else "none"
+        cameras = ", cameras" if self.cameras else ""
+        return f"Scene({self.name!r}, {len(self.paths):,} images, truth {truth}{cameras})"
+
+    def _repr_html_(self) -> str:
+        names = [*self.names[:3], *(["…"] if len(self.names) > 3 else [])]
+        facts = {
+            "images": len(self.paths),
+            "names": ", ".join(names),
+            "ground truth": self.truth.kind if self.truth else "none",
+            "cameras": "known" if self.cameras else "none",
+        }
+        return html_facts(f"Scene {self.name}", facts)
 
     @property
     def images(self) -> Images:

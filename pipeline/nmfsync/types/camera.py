@@ -32,6 +32,12 @@ class Camera:
     size: tuple[int, int]
     distortion: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0)
 
+    def __repr__(self) -> str:
+        width, height = self.size
+        centre = ", ".join(f"{x:.4g}" for x in self.centre)
+        focal = f"{self.K[0, 0]:.4g}"
+        return f"Camera({width} × {height} pixels, focal length {focal}, at ({centre}))"
+
     @property
     def centre(self) -> FloatArray:
         """(3,) float64 array: where the camera stands in the world."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.types.arrays import Float32Array
+from nmfsync.types.notebook import html_facts
 
 _ARRAYS = ("xy", "descriptors", "scale", "orientation")
 
@@ -54,6 +55,22 @@ class Features:
 
     def __len__(self) -> int:
         return len(self.xy)
+
+    def __repr__(self) -> str:
+        width, height = self.image_size
+        return f"Features({len(self):,} of {self.keypoints:,} keypoints, {width} × {height} pixels)"
+
+    def _repr_html_(self) -> str:
+        width, height = self.image_size
+        facts = {
+            "features": len(self),
+            "keypoints": self.keypoints,
+            "positions": self.positions,
+            "image": f"{width} × {height} pixels",
+        }
+        if len(self):
+            facts["scale"] = f"{self.scale.min():.1f} to {self.scale.max():.1f} pixels"
+        return html_facts("Features", facts)
 
 
 def _check_arrays(features: Features) -> None:

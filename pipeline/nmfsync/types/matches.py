@@ -16,6 +16,7 @@ from scipy import sparse
 from nmfsync.errors import NmfsyncError, TooLargeError, shown
 from nmfsync.runtime.files import atomic_write, check_memory, reading
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from nmfsync.types.notebook import html_facts
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,9 @@ _BYTES_OF_A_FEATURE = 64  # at least, in W and in what every method needs beside
 # By name. `nmfsync.exchange` enters the formats, because types import no stage.
 FILE_FORMATS: dict[str, FileFormat] = {}
 
+# The same for what makes pandas DataFrames.
+DATAFRAMES: dict[str, Callable[..., Any]] = {}
+
 
 class ImagePair(NamedTuple):
     """The matches of two images.
@@ -82,6 +86,9 @@ class ImagePair(NamedTuple):
     j: int
     rows: IntArray
     weights: FloatArray
+
+    def __repr__(self) -> str:
+        return f"ImagePair(images {self.i} and {self.j}, {len(self.rows):,} matches)"
 
 
 class _MatchesOfImages:
@@ -219,7 +226,24 @@ class PairwiseMatches(_MatchesOfImages):
         self.W = _check_matrix(W, self.sizes)
 
     def __repr__(self) -> str:
-        return f"PairwiseMatches({len(self.sizes)} images, {self.W.shape[0]} features)"
+        return (
+            f"PairwiseMatches({len(self.sizes):,} images, {self.W.shape[0]:,} features, "
+            f"{self.match_count:,} matches)"
+        )
+
+    def _repr_html_(self) -> str:
+        k = len(self.sizes)
+        p, q = sparse.triu(self.W, k=1, format="coo").coords
+        pairs = len(np.unique(self.image_of[p] * k + self.image_of[q]))
+        facts = {
+            "images": k,
+            "features": self.W.shape[0],
+            "matches": self.match_count,
+            "image pairs with matches": f"{pairs:,} of {k * (k - 1) // 2:,}",
+            "weights": "scores" if self.scored else "probabilities" if self.weighted else "none",
+        }
+        facts |= {"from": self.source.path} if self.source else {}
+        return html_facts("PairwiseMatches", facts)
 
     @classmethod
     def from_entries(
@@ -267,6 +291,67 @@ class PairwiseMatches(_MatchesOfImages):
         if len(p) and not 0 <= min(p.min(), q.min()) <= max(p.max(), q.max()) < m:
             raise NmfsyncError(f"features must be numbers from 0 to {m - 1}")
         return cls(_symmetric_matrix(p, q, values, m), sizes)
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: Mapping[tuple[int, int], ArrayLike],
+        sizes: Sequence[int] | ArrayLike,
+        weights: Mapping[tuple[int, int], ArrayLike] | None = None,
+    ) -> "PairwiseMatches":
+        """Build W from the matches of every pair of images.
+
+        Parameters
+        ----------
+        pairs : dict of (int, int) to array
+            For images (i, j), counted from 0, either an (n, 2) int array of matches, a feature of
+            image i and a feature of image j; or an (m_i,) int array with the match in image j of
+            every feature of image i, -1 for none, as `matches0` of hloc and LightGlue. Features
+            are counted from 0 in each image. Of (i, j) and (j, i), one may be given.
+        sizes : (k,) ints
+            Number of features of every image.
+        weights : dict of (int, int) to array, optional
+            For every one of these pairs the weights of its matches in (0, 1], (n,) or (m_i,)
+            floats; weights of features without a match do not count. By default 1.
+
+        Returns
+        -------
+        PairwiseMatches
+
+        Raises
+        ------
+        NmfsyncError
+            If a pair cannot be used; the message names it.
+
+        Examples
+        --------
+        >>> one = PairwiseMatches.from_pairs({(0, 1): [[0, 0], [1, 2]]}, sizes=[2, 3])
+        >>> same = PairwiseMatches.from_pairs({(0, 1): [0, 2]}, sizes=[2, 3])
+        >>> one
+        PairwiseMatches(2 images, 5 features, 2 matches)
+        >>> (one.W != same.W).nnz
+        0
+        """
+        sizes = _check_sizes(sizes)
+        if weights is not None and (unknown := weights.keys() - pairs.keys()):
+            raise NmfsyncError(f"weights of a pair without matches: {shown(min(unknown, key=str))}")
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        parts: dict[tuple[int, int], tuple[IntArray, FloatArray]] = {}
+        for key, given in pairs.items():
+            i, j = _check_images(key, len(sizes))
+            if (i, j) in parts or (j, i) in parts:
+                raise NmfsyncError(f"images {i} and {j}: given twice, as ({i}, {j}) and ({j}, {i})")
+            try:
+                own = None if weights is None else weights[key]
+                rows, values = _matches_of_pair(given, own, sizes[i], sizes[j])
+            except KeyError:
+                raise NmfsyncError(f"images {i} and {j}: weights are missing") from None
+            except NmfsyncError as error:
+                raise NmfsyncError(f"images {i} and {j}: {error}") from None
+            parts[i, j] = (rows + offsets[[i, j]], values)
+        p, q = np.concatenate([np.empty((0, 2), np.int64), *(r for r, _ in parts.values())]).T
+        values = np.concatenate([np.empty(0), *(v for _, v in parts.values())])
+        return cls.from_entries(p, q, sizes, values)
 
     @property
     def weighted(self) -> bool:
@@ -415,9 +500,21 @@ class MultiMatching(_MatchesOfImages):
 
     def __repr__(self) -> str:
         return (
-            f"MultiMatching({len(self.sizes)} images, {len(self.universe)} features, "
-            f"{self.universe_size} universe features)"
+            f"MultiMatching({len(self.sizes):,} images, {len(self.universe):,} features, "
+            f"{self.universe_size:,} universe features)"
         )
+
+    def _repr_html_(self) -> str:
+        lengths = np.bincount(self.universe, minlength=1)
+        facts = {
+            "images": len(self.sizes),
+            "features": len(self.universe),
+            "tracks": int((lengths > 1).sum()),
+            "features in tracks": int(lengths[lengths > 1].sum()),
+            "longest track": int(lengths.max()) if len(self.universe) else 0,
+            "matches": self.match_count,
+        }
+        return html_facts("MultiMatching", facts)
 
     @property
     def universe_size(self) -> int:
@@ -500,6 +597,40 @@ class MultiMatching(_MatchesOfImages):
         ends = np.cumsum(np.bincount(self.universe, minlength=self.universe_size))
         return [track for track in np.split(members, ends[:-1]) if len(track) > 1]
 
+    def to_dataframe(
+        self,
+        names: Sequence[str] | None = None,
+        xy: Sequence[AnyArray] | None = None,
+        precision: FloatArray | None = None,
+    ) -> Any:
+        """Return the tracks as a pandas DataFrame with the columns of `tracks.csv`.
+
+        This needs pandas: ``pip install 'nmfsync[pandas]'``.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the images; by default those of their source, or else their numbers.
+        xy : sequence of (n_i, 2) arrays, optional
+            Positions of the features of every image in pixels; by default those of their source,
+            or else NaN.
+        precision : (d,) float64 array, optional
+            The estimated precision of every universe feature, from
+            `evaluation.precision_by_track`; NaN otherwise.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for every feature of every track, in the order of `tracks`: track, image,
+            feature, x, y, estimated_precision.
+
+        Raises
+        ------
+        NmfsyncError
+            If pandas is missing, or `names` or `xy` are not of these images.
+        """
+        return DATAFRAMES["tracks"](self, names, xy, precision)
+
 
 Matches = PairwiseMatches | MultiMatching
 
@@ -509,6 +640,58 @@ def matches_from_arrays(arrays: Mapping[str, Any]) -> Matches:
     if "universe" in arrays:
         return MultiMatching(arrays["universe"], arrays["sizes"])
     return PairwiseMatches.from_arrays(arrays)
+
+
+def _check_images(key: Any, k: int) -> tuple[int, int]:
+    """Return the two images that a key names."""
+    if not (isinstance(key, tuple) and len(key) == 2):
+        raise NmfsyncError(f"a pair must be two images (i, j), got {shown(key)}")
+    i, j = key
+    if not all(isinstance(n, int | np.integer) and 0 <= n < k for n in key) or i == j:
+        raise NmfsyncError(
+            f"a pair must be two different images from 0 to {k - 1}, got {shown(key)}"
+        )
+    return int(i), int(j)
+
+
+def _matches_of_pair(
+    given: ArrayLike, weights: ArrayLike | None, size_i: int, size_j: int
+) -> tuple[IntArray, FloatArray]:
+    """Return the matches (n, 2) of two images in either form, and their weights (n,)."""
+    array = _numbers_of_pair(given, size_i)
+    values = np.ones(len(array)) if weights is None else _real_numbers(weights, "weights")
+    if len(values) != len(array):
+        raise NmfsyncError(f"there must be {len(array)} weights, got {len(values)}")
+    if array.ndim == 1:
+        matched = np.flatnonzero(array != -1)
+        array, values = np.column_stack([matched, array[matched]]), values[matched]
+    if not np.all((values > 0) & (values <= 1)):
+        raise NmfsyncError("weights must be larger than 0 and at most 1")
+    for column, size, which in ((array[:, 0], size_i, "first"), (array[:, 1], size_j, "second")):
+        outside = (column < 0) | (column >= size)
+        if outside.any():
+            raise NmfsyncError(
+                f"the {which} image has the features 0 to {size - 1}, got {column[outside][0]}"
+            )
+        number, count = np.unique(column, return_counts=True)
+        if np.any(count > 1):
+            raise NmfsyncError(f"feature {number[count > 1][0]} of the {which} image matches twice")
+    return array, values.astype(np.float64)
+
+
+def _numbers_of_pair(given: ArrayLike, size: int) -> IntArray:
+    """Return the whole numbers (n, 2) or (size,) of the matches of two images."""
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError):
+        raise NmfsyncError("the rows of matches have different lengths") from None
+    if array.size == 0 and array.ndim in (1, 2):
+        return np.empty((0, 2), np.int64)
+    if array.shape != (size,) and (array.ndim != 2 or array.shape[1] != 2):
+        raise NmfsyncError(
+            f"matches must be an array (n, 2), or ({size},) with -1 for none, not {array.shape}"
+        )
+    return _whole_numbers(array.ravel(), "matches").reshape(array.shape)
 
 
 def _upper_entries(W: sparse.csr_array) -> IntArray:

@@ -59,6 +59,9 @@ class Homographies:
     image_sizes: NDArray[np.int64]
     kind: ClassVar[str] = "homographies"
 
+    def __repr__(self) -> str:
+        return f"Homographies({len(self.maps)} images)"
+
     def __post_init__(self) -> None:
         for i, H in enumerate(self.maps):
             if not np.isfinite(H).all() or np.linalg.cond(H) > 1e12:

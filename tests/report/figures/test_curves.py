@@ -1,7 +1,11 @@
 """Curves of methods: lines, colours, titles."""
 
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.figures.curves import dataset_figure, fcm_figure
+from nmfsync.synchronisation.methods import METHODS
 
 
 def methods_of(consistent):
@@ -26,8 +30,8 @@ def test_lines_are_solid_where_cycle_consistent_and_dashed_where_not():
             figure.legends[0].get_texts(), figure.legends[0].legend_handles, strict=True
         )
     }
-    assert legend["solid: cycle-consistent"] is False
-    assert legend["dashed: not"] is True
+    assert legend["solid: consistent"] is False
+    assert legend["dashed: inconsistent"] is True
 
 
 def test_a_method_looks_the_same_whatever_stands_beside_it():
@@ -47,3 +51,17 @@ def test_data_set_plots_are_titled_by_scene_and_size():
     ]
     titles = [axes.get_title(loc="left") for axes in dataset_figure(evaluations).axes]
     assert titles == ["set/one, m = 1,234", r"set/two\$x\$, m = 1,234"]
+
+
+@pytest.mark.parametrize("scenes", [1, 2, 5])
+def test_text_and_legend_fit_in_the_figure(scenes):
+    methods = methods_of(dict.fromkeys(["input", *METHODS], True))
+    one = SceneEvaluation("set/one", 2, 9, [4, 5], 4, "homographies", {}, methods)
+    figure = dataset_figure([one] * scenes)
+    FigureCanvasAgg(figure).draw()
+    legend, text = (
+        item.get_window_extent() for item in (figure.legends[0], figure.subfigs[0].texts[0])
+    )
+    for box in (legend, text):
+        assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= legend.y0 <= legend.y1 <= text.y0

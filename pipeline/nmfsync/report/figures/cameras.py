@@ -1,20 +1,19 @@
 """The figure of the cameras: their positions, and the points whose depth is known."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nmfsync.report.figures.style import ADDED, FAINT, INK, WRONG, unbox
+from nmfsync.report.figures.style import ADDED, FAINT, INK, WRONG, current_look, new_figure, unbox
 from nmfsync.scenes.scene import Scene
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.arrays import FloatArray
 from nmfsync.types.features import Features
 
 MAX_POINTS = 20_000  # drawn, at most
-
-MAX_NUMBERED = 60  # cameras; with more the numbers would overlap
 
 
 def cameras_figure(scene: Scene, features: Sequence[Features]) -> Figure:
@@ -37,11 +36,10 @@ def cameras_figure(scene: Scene, features: Sequence[Features]) -> Figure:
     directions = np.array([camera.R[2] for camera in cameras])
     points = _points(scene, features)
     principal = _principal_axes(np.concatenate([centres, points]))
-    figure = Figure(figsize=(11, 5.2), dpi=150)
+    figure = new_figure(0.47, narrow=0.55)
     for axes, (x, y) in zip(figure.subplots(1, 2), ((0, 1), (0, 2)), strict=True):
         projection = principal[[x, y]].T
         _draw_view(axes, centres @ projection, directions @ projection, points @ projection)
-    figure.subplots_adjust(left=0.06, right=0.985, top=0.96, bottom=0.09, wspace=0.16)
     return figure
 
 
@@ -62,17 +60,28 @@ def _principal_axes(points: FloatArray) -> FloatArray:
 
 def _draw_view(axes: Axes, centres: FloatArray, directions: FloatArray, points: FloatArray) -> None:
     """Draw one view; all arrays are (n, 2), projected to its plane."""
-    axes.plot(*points.T, ".", color=FAINT, markersize=1.5, alpha=0.6, zorder=1)
+    look = current_look()
+    cloud: dict[str, Any] = {"markersize": 1.5 * look.scale, "alpha": 0.6, "zorder": 1}
+    axes.plot(*points.T, ".", color=FAINT, **cloud, markeredgewidth=0, rasterized=True)
     length = 0.06 * np.ptp(np.concatenate([centres, points]), axis=0).max()
     ends = centres + length * directions
     for centre, end in zip(centres, ends, strict=True):
-        axes.plot(*zip(centre, end, strict=True), color=WRONG, linewidth=1.2, zorder=2)
-    axes.plot(*centres.T, "o", color=ADDED, markersize=4.5, zorder=3)
-    numbered = centres if len(centres) <= MAX_NUMBERED else ()
-    for number, centre in enumerate(numbered, start=1):
-        axes.annotate(
-            str(number), centre, xytext=(4, 3), textcoords="offset points", fontsize=8, color=INK
-        )
+        axes.plot(*zip(centre, end, strict=True), color=WRONG, linewidth=look.line(1.2), zorder=2)
+    axes.plot(*centres.T, "o", color=ADDED, markersize=4.5 * look.scale, zorder=3)
+    # As many numbers as fit beside each other: a plot is as wide as two fifths of the figure.
+    for n in _apart(centres, 1.2 * look.small / (72 * 0.4 * look.width)):
+        beside: dict[str, Any] = {"xytext": (3, 2), "textcoords": "offset points", "color": INK}
+        axes.annotate(str(n + 1), tuple(centres[n]), **beside, fontsize=look.small)
     axes.set_aspect("equal", adjustable="datalim")
-    axes.grid(color="#EEEEEE", linewidth=0.6)
+    axes.grid(color="#EEEEEE", linewidth=look.line(0.6))
     unbox(axes)
+
+
+def _apart(centres: FloatArray, distance: float) -> list[int]:
+    """Choose points, the first ones before others, that are apart by this share of their extent."""
+    least = distance * np.ptp(centres, axis=0).max(initial=0)
+    chosen: list[int] = []
+    for n, centre in enumerate(centres):
+        if (np.linalg.norm(centres[chosen] - centre, axis=1) >= least).all():
+            chosen.append(n)
+    return chosen

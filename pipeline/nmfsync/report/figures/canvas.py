@@ -14,17 +14,20 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
+from matplotlib.transforms import Affine2D, Bbox
 from numpy.typing import NDArray
 
 from nmfsync.errors import printable
-from nmfsync.report.figures.style import INK
+from nmfsync.report.figures.style import INK, PAGE, Plot, current_look
 from nmfsync.types.arrays import AnyArray
 
 Image = NDArray[np.uint8]  # (h, w, 3), RGB
 
-DPI = 100
-
 FOOTER = 56  # height in pixels of the legend below the images
+
+_SMOOTH = cv2.INTER_AREA
+
+_LETTER = 0.6  # width of a letter, as a share of the height of letters
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ def new_canvas(width: int, height: int) -> Image:
 def show_canvas(canvas: Image) -> tuple[Figure, Axes]:
     """Return a figure with exactly the canvas's pixels, and axes in its coordinates."""
     height, width = canvas.shape[:2]
-    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
+    dpi = current_look().photo_dpi
+    figure = Plot(figsize=(width / dpi, height / dpi), dpi=dpi)
     figure.add_artist(_Backdrop(canvas))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -90,6 +94,23 @@ def show_canvas(canvas: Image) -> tuple[Figure, Axes]:
     return figure, axes
 
 
+def letter_height(pixels: int) -> float:
+    """Return the height of letters in pixels: this, unless it is too small to read in print."""
+    look = current_look()
+    return max(pixels, look.small * look.photo_dpi / 72)
+
+
+def text_width(text: str, pixels: int) -> float:
+    """Return about how many pixels wide a text with this height is."""
+    return _LETTER * len(text) * letter_height(pixels)
+
+
+def stroke(width: float) -> float:
+    """Return the width of a line, or the size of a marker, in points from that on a page."""
+    look = current_look()
+    return max(width * PAGE.photo_dpi / look.photo_dpi, look.thinnest)
+
+
 def write_text(axes: Axes, x: float, y: float, text: str, pixels: int, **options: Any) -> None:
     """Write text with a height in pixels, centred vertically at y.
 
@@ -97,12 +118,13 @@ def write_text(axes: Axes, x: float, y: float, text: str, pixels: int, **options
     """
     # Without parse_math, so that a file name with two dollar signs is not taken for a formula.
     options = {"va": "center", "color": INK, "parse_math": False, **options}
-    axes.text(x, y, printable(text), fontsize=pixels * 72 / DPI, **options)
+    size = letter_height(pixels) * 72 / current_look().photo_dpi
+    axes.text(x, y, printable(text), fontsize=size, **options)
 
 
-def shorten(label: str, width: float, letter: int = 13) -> str:
-    """Shorten a label to a width in pixels, where a letter has `letter` of them."""
-    letters = max(4, int(width) // letter)
+def shorten(label: str, width: float, pixels: int) -> str:
+    """Shorten a label to a width in pixels, where letters have this height."""
+    letters = max(4, int(width / text_width("x", pixels)))
     return label if len(label) <= letters else f"{label[: letters - 1]}…"
 
 
@@ -119,6 +141,20 @@ class _Backdrop(Artist):
         self.pixels = np.concatenate([canvas, opaque], axis=2)[::-1].copy()
         self.set_zorder(-1)
 
+    def get_window_extent(self, renderer: RendererBase | None = None) -> Bbox:  # noqa: ARG002
+        """Return the whole figure, of which nothing may be cut off."""
+        assert self.figure is not None
+        return Bbox(self.figure.transSubfigure.transform([(0, 0), (1, 1)]))
+
     def draw(self, renderer: RendererBase) -> None:
-        """Copy the pixels to the figure, from its bottom-left corner."""
-        renderer.draw_image(renderer.new_gc(), 0, 0, self.pixels)
+        """Copy the pixels to the figure, or in another resolution or format scale them."""
+        place = self.get_window_extent()
+        context, corner = renderer.new_gc(), (round(place.x0), round(place.y0))
+        if renderer.option_scale_image():
+            scaled = Affine2D().scale(place.width, place.height)
+            renderer.draw_image(context, *corner, self.pixels, scaled)
+            return
+        size = (round(place.width), round(place.height))
+        same = size == self.pixels.shape[1::-1]
+        pixels = self.pixels if same else cv2.resize(self.pixels, size, interpolation=_SMOOTH)
+        renderer.draw_image(context, *corner, np.asarray(pixels, np.uint8))

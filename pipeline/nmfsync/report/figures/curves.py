@@ -12,13 +12,16 @@ from matplotlib.ticker import MaxNLocator
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.report.figures.style import (
     FAINT,
-    GRID,
     HEADLINE,
-    INK,
+    current_look,
+    grid_of,
+    labelled_part,
     legend_of,
     line_of,
     name_axes,
+    new_figure,
     plain,
+    small_multiples,
     style_of,
     unbox,
 )
@@ -38,16 +41,15 @@ def fcm_figure(evaluation: SceneEvaluation, epipolar: bool = False) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    prefix, how = ("epipolar_", " by epipolar distance") if epipolar else ("", "")
-    figure = Figure(figsize=(11, 4.7), dpi=150)
-    left, right = figure.subplots(1, 2)
+    prefix, how = ("epipolar_", ", epipolar") if epipolar else ("", "")
+    figure = new_figure(0.43, narrow=0.78)
+    part = labelled_part(figure, "threshold t, % of the largest image dimension")
+    left, right = part.subplots(1, 2)
     _draw_curves(left, evaluation.methods, prefix + "fcm")
     _draw_curves(right, evaluation.methods, prefix + "precision")
-    name_axes(left, f"Fraction of correct matchings, FCM(t){how}")
+    long = "" if current_look().narrow else "Fraction of correct matchings, "
+    name_axes(left, f"{long}FCM(t){how}")
     name_axes(right, f"Precision(t){how}")
-    for axes in (left, right):
-        axes.set_xlabel("threshold t, % of the largest image dimension", color=INK, fontsize=10)
-    figure.subplots_adjust(left=0.065, right=0.985, top=0.92, bottom=0.2, wspace=0.17)
     _draw_legend(figure, evaluation.methods)
     return figure
 
@@ -68,40 +70,16 @@ def dataset_figure(
     -------
     matplotlib.figure.Figure
     """
-    columns = _grid_columns(len(evaluations))
-    rows = -(-len(evaluations) // columns)
-    width, height = 3.4 * columns + 0.4, 2.75 * rows + 1.0  # inches, as all lengths below
-    figure = Figure(figsize=(width, height), dpi=150)
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, evaluation in zip(grid, evaluations, strict=False):
+    text = "FCM(t) over the threshold t, % of the largest image dimension"
+    figure, grid = small_multiples(len(evaluations), text)
+    gap = "\n" if current_look().narrow else ", "
+    for axes, evaluation in zip(grid, evaluations, strict=True):
         _draw_curves(axes, evaluation.methods, "fcm")
         label = (labels or {}).get(evaluation.scene, evaluation.scene)
-        name_axes(axes, f"{plain(label)}, m = {evaluation.features:,}")
-    for axes in grid[len(evaluations) :]:
-        axes.set_axis_off()
-    figure.subplots_adjust(
-        left=0.6 / width,
-        right=1 - 0.15 / width,
-        top=1 - 0.35 / height,
-        bottom=1.25 / height,
-        wspace=0.27,
-        hspace=0.38,
-    )
-    figure.text(
-        (0.6 + width - 0.15) / 2 / width,
-        0.8 / height,
-        "FCM(t) over the threshold t, % of the largest image dimension",
-        ha="center",
-        color=INK,
-    )
+        name_axes(axes, f"{plain(label)}{gap}m = {evaluation.features:,}")
     methods = {name: m for e in evaluations for name, m in e.methods.items()}
     _draw_legend(figure, methods, _sometimes_consistent(evaluations))
     return figure
-
-
-def _grid_columns(plots: int) -> int:
-    """Return the number of columns, at most four, that leaves the fewest places empty."""
-    return min(plots, 4) if plots < 5 else min((4, 3), key=lambda columns: -plots % columns)
 
 
 def _sometimes_consistent(evaluations: Sequence[SceneEvaluation]) -> set[str]:
@@ -115,7 +93,8 @@ def _sometimes_consistent(evaluations: Sequence[SceneEvaluation]) -> set[str]:
 
 def _draw_curves(axes: Axes, methods: Mapping[str, MethodEvaluation], curve: str) -> None:
     """Draw a curve of every method, an attribute of `MethodEvaluation`, and mark 1 %."""
-    axes.axvline(100 * float(HEADLINE), color=FAINT, linewidth=0.8, zorder=0)
+    look = current_look()
+    axes.axvline(100 * float(HEADLINE), color=FAINT, linewidth=look.line(0.8), zorder=0)
     for shift, (name, method) in enumerate(methods.items()):
         values: Mapping[str, float | None] = getattr(method, curve)
         t = [100 * float(threshold) for threshold in values]
@@ -130,7 +109,7 @@ def _draw_curves(axes: Axes, methods: Mapping[str, MethodEvaluation], curve: str
         xytext=(3, 4),
         textcoords="offset points",
         color=FAINT,
-        fontsize=8,
+        fontsize=look.small,
     )
     _format_percent(axes)
 
@@ -147,7 +126,7 @@ def _draw_legend(
     for handle, name in zip(handles, methods, strict=True):
         if name in mixed:
             handle.set_linestyle("")
-    legend_of(figure, handles, y=0.005)
+    legend_of(figure, handles)
 
 
 def _format_percent(axes: Axes) -> None:
@@ -155,5 +134,5 @@ def _format_percent(axes: Axes) -> None:
     axes.xaxis.set_major_formatter("{x:g} %")
     axes.yaxis.set_major_formatter("{x:g} %")
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    axes.grid(axis="y", color=GRID, linewidth=0.7)
+    grid_of(axes, "y")
     unbox(axes)

@@ -8,7 +8,17 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nmfsync.report.figures.style import ADDED, FAINT, INK, SOFT, WRONG, name_axes, style_of
+from nmfsync.report.figures.style import (
+    ADDED,
+    FAINT,
+    INK,
+    SOFT,
+    WRONG,
+    current_look,
+    name_axes,
+    new_figure,
+    style_of,
+)
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.matches import Matches, MultiMatching
 
@@ -47,25 +57,22 @@ def matrix_figure(
     p, q = before.between_images().nonzero()
     old = _count(p, q, place)
     if after is None:
-        panels = [("Input", [(old, INK)])]
+        panels = [("Input", "", [(old, INK)])]
     else:
         stays = after.universe[p] == after.universe[q]
         kept = _count(p[stays], q[stays], place)
         new = _count_within_tracks(after, place)
         panels = [
-            ("Input: grey is kept, orange is removed", [(kept, INK), (old - kept, WRONG)]),
-            (
-                f"{style_of(name).name}: grey is kept, blue is added",
-                [(kept, INK), (new - kept, ADDED)],
-            ),
+            ("Input", "grey kept, orange removed", [(kept, INK), (old - kept, WRONG)]),
+            (style_of(name).name, "grey kept, blue added", [(kept, INK), (new - kept, ADDED)]),
         ]
-    figure = Figure(figsize=(5.6 * len(panels) + 0.3, 5.9), dpi=150)
+    figure = new_figure(0.53 if len(panels) > 1 else 0.95, narrow=0.6 if len(panels) > 1 else 1)
     grid = figure.subplots(1, len(panels), squeeze=False).ravel()
-    for axes, (title, layers) in zip(grid, panels, strict=True):
+    for axes, (title, colours, layers) in zip(grid, panels, strict=True):
         _draw_matrix(axes, layers, before, labels)
         total = sum(int(counts.sum()) for counts, _ in layers) // 2
-        name_axes(axes, f"{title} ({total:,} matches)")
-    figure.subplots_adjust(left=0.05, right=0.99, top=0.93, bottom=0.03, wspace=0.1)
+        lines = [f"{title}: {total:,} matches", *filter(None, [colours])]
+        name_axes(axes, ("\n" if current_look().narrow else ", ").join(lines))
     return figure
 
 
@@ -119,19 +126,20 @@ def _draw_matrix(
         extent=(0, m, m, 0) if m else (0, 1, 1, 0),
         interpolation="nearest",
     )
+    look = current_look()
     offsets = matches.offsets
     axes.set_aspect("equal")
     if len(labels) <= MAX_EDGES:
         for edge in offsets[1:-1]:
-            axes.axhline(edge, color="#C8D3DC", linewidth=0.6)
-            axes.axvline(edge, color="#C8D3DC", linewidth=0.6)
+            axes.axhline(edge, color="#C8D3DC", linewidth=look.line(0.6))
+            axes.axvline(edge, color="#C8D3DC", linewidth=look.line(0.6))
     middle = (offsets[:-1] + offsets[1:]) / 2
     step = -(-len(labels) // MAX_TICKS)
     numbers = [str(i + 1) for i in range(len(labels))]
     axes.set_xticks(middle[::step], numbers[::step])
     axes.set_yticks(middle[::step], numbers[::step])
-    axes.tick_params(length=0, labelsize=9, colors=SOFT, top=False)
-    axes.spines[:].set_color(FAINT)
+    axes.tick_params(length=0, labelsize=look.small, pad=3 * look.scale, colors=SOFT, top=False)
+    axes.spines[:].set(color=FAINT, linewidth=look.line(0.8))
 
 
 def _blend(layers: Sequence[tuple[IntArray, str]]) -> NDArray[np.float64]:

@@ -1,6 +1,7 @@
 """The figure of the matches between two images, drawn over the photographs."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,21 +16,23 @@ from nmfsync.report.figures.canvas import (
     new_canvas,
     shorten,
     show_canvas,
+    stroke,
+    text_width,
     write_text,
 )
-from nmfsync.report.figures.style import RIGHT, UNKNOWN, WRONG, judge, style_of
+from nmfsync.report.figures.style import RIGHT, UNKNOWN, WRONG, current_look, judge, style_of
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.features import Features
 
-# Colours of the matches, in the order of drawing: wrong ones are on top.
+# Colours and dashes of the matches, in the order of drawing: wrong ones are on top.
 COLOURS = {"unknown": UNKNOWN, "right": RIGHT, "wrong": WRONG}
+
+DASHES: dict[str, Any] = {"unknown": (0, (1, 1)), "right": "-", "wrong": (0, (3, 1.2))}
 
 NEUTRAL = "#0072B2"  # colour of all matches if there is no truth
 
-# Sizes in pixels: around a panel, between its two images, and of the panel itself.
-MARGIN, SEAM = 12, 8
-
-PANEL_WIDTH, PANEL_HEIGHT, PANEL_TITLE = 1176, 900, 52
+# Sizes in pixels: around a panel, between its two images, of the highest panel, of its title.
+MARGIN, SEAM, PANEL_HEIGHT, PANEL_TITLE = 12, 8, 900, 52
 
 
 def overlay_pairs(k: int) -> list[tuple[int, int]]:
@@ -70,8 +73,9 @@ def pair_figure(
 
 def _paint_panels(images: Sequence[Image], count: int) -> tuple[Image, list[list[Placement]]]:
     """Paint two images `count` times in a grid; return the canvas and their placements."""
-    columns = min(2, count)
-    widths, height = _fit_side_by_side([image.shape for image in images])
+    columns = 1 if current_look().narrow else min(2, count)
+    width = current_look().photo_width // columns - 2 * MARGIN
+    widths, height = _fit_side_by_side([image.shape for image in images], width)
     step_x, step_y = sum(widths) + SEAM + 2 * MARGIN, height + PANEL_TITLE + MARGIN
     canvas = new_canvas(columns * step_x, -(-count // columns) * step_y + FOOTER)
     panels = []
@@ -88,10 +92,10 @@ def _paint_panels(images: Sequence[Image], count: int) -> tuple[Image, list[list
     return canvas, panels
 
 
-def _fit_side_by_side(shapes: Sequence[tuple[int, ...]]) -> tuple[list[int], int]:
-    """Return the widths and the common height at which two images fill a panel."""
+def _fit_side_by_side(shapes: Sequence[tuple[int, ...]], panel: int) -> tuple[list[int], int]:
+    """Return the widths and the common height at which two images fill a panel's width."""
     aspects = [shape[1] / shape[0] for shape in shapes]
-    height = max(1, min(PANEL_HEIGHT, int((PANEL_WIDTH - SEAM) / sum(aspects))))
+    height = max(1, min(PANEL_HEIGHT, int((panel - SEAM) / sum(aspects))))
     return [max(1, int(height * aspect)) for aspect in aspects], height
 
 
@@ -119,9 +123,11 @@ def _draw_matches(
     by_verdict = {name: ends[verdict == name] for name in COLOURS}
     for name, lines in by_verdict.items():
         colour = COLOURS[name] if truth_known else NEUTRAL
-        axes.add_collection(LineCollection(list(lines), colors=colour, linewidths=1.2, alpha=0.85))
+        look: dict[str, Any] = {"colors": colour, "linewidths": stroke(1.2), "alpha": 0.85}
+        look["linestyles"] = DASHES[name] if truth_known else "-"
+        axes.add_collection(LineCollection(list(lines), **look))
         points = lines.reshape(-1, 2)
-        axes.scatter(points[:, 0], points[:, 1], s=9, color=colour, linewidths=0)
+        axes.scatter(points[:, 0], points[:, 1], s=stroke(3) ** 2, color=colour, linewidths=0)
     counts = [f"{len(by_verdict[name]):,} {name}" for name in ("right", "wrong", "unknown")]
     text = ", ".join(counts) if truth_known else f"{len(ends):,} matches, truth unknown"
     title = f"{style_of(method).name}: {text}"
@@ -137,11 +143,13 @@ def _draw_footer(axes: Axes, canvas: Image, labels: Sequence[str], truth_known: 
         "wrong": "wrong: farther away",
         "right": "right: within 1 % of the truth",
     }
-    x = width - MARGIN
+    x: float = width - MARGIN
     for name, meaning in meanings.items() if truth_known else ():
-        x -= 13 * len(meaning)
-        write_text(axes, x, y, meaning, 22, ha="left")
-        axes.plot([x - 52, x - 10], [y, y], color=COLOURS[name], linewidth=4)
+        text = name if current_look().narrow else meaning
+        x -= text_width(text, 22)
+        write_text(axes, x, y, text, 22, ha="left")
+        line: dict[str, Any] = {"color": COLOURS[name], "linestyle": DASHES[name]}
+        axes.plot([x - 52, x - 10], [y, y], linewidth=stroke(3), **line)
         x -= 84
-    names = [shorten(label, (x - MARGIN) / 2, 15) for label in labels]
+    names = [shorten(label, (x - MARGIN) / 2 - 50, 24) for label in labels]
     write_text(axes, MARGIN, y, " and ".join(names), 24)

@@ -9,7 +9,17 @@ from matplotlib.figure import Figure
 
 from nmfsync.evaluation.confidence import CLASSES, in_classes
 from nmfsync.evaluation.summary import SceneEvaluation
-from nmfsync.report.figures.style import FAINT, GRID, INK, name_axes, style_of, unbox
+from nmfsync.report.figures.style import (
+    FAINT,
+    INK,
+    current_look,
+    grid_of,
+    labelled_part,
+    name_axes,
+    new_figure,
+    style_of,
+    unbox,
+)
 from nmfsync.types.arrays import FloatArray
 
 FEW = 10  # matches of a class that say little: its point is hollow, and no line leads to it
@@ -18,7 +28,7 @@ Reliability = Mapping[str, Sequence[float]]  # as `MethodEvaluation.reliability`
 
 
 def reliability_figure(evaluations: Sequence[SceneEvaluation], methods: Sequence[str]) -> Figure:
-    """Draw the share of right matches over their probability, for two methods or one.
+    """Draw the share of right matches over their probability, one column a method.
 
     Parameters
     ----------
@@ -32,15 +42,18 @@ def reliability_figure(evaluations: Sequence[SceneEvaluation], methods: Sequence
     -------
     matplotlib.figure.Figure
     """
-    figure = Figure(figsize=(11, 6.1), dpi=150)
-    grid = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=[4, 1], squeeze=False)
+    look = current_look()
+    figure = new_figure(0.55, narrow=0.85)
+    columns = max(1 if look.narrow else 2, len(methods))
+    shape: dict[str, Any] = {"sharex": "col", "sharey": "row", "height_ratios": [4, 1]}
+    part = labelled_part(figure, "probability of being right, estimated")
+    grid = part.subplots(2, columns, **shape, squeeze=False)
     for (upper, lower), method in zip(grid.T, methods, strict=False):
         _draw_method(upper, lower, method, reliability_of(evaluations, method))
-    grid[0, 0].set_ylabel("right matches", color=INK, fontsize=10)
-    grid[1, 0].set_ylabel("share of\nthe matches", color=INK, fontsize=10)
+    grid[0, 0].set_ylabel("right matches", color=INK, fontsize=look.text)
+    grid[1, 0].set_ylabel("share of\nthe matches", color=INK, fontsize=look.text)
     for axes in grid[:, len(methods) :].ravel():
         axes.set_axis_off()
-    figure.subplots_adjust(left=0.08, right=0.985, top=0.94, bottom=0.09, wspace=0.07, hspace=0.1)
     return figure
 
 
@@ -71,26 +84,35 @@ def pooled(scenes: Sequence[Reliability]) -> Reliability:
 
 
 def _draw_method(upper: Axes, lower: Axes, method: str, scenes: Sequence[Reliability]) -> None:
-    style = style_of(method)
-    upper.plot([0, 100], [0, 100], color=FAINT, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1)
+    style, look = style_of(method), current_look()
+    upper.plot(
+        [0, 100], [0, 100], color=FAINT, linewidth=look.line(1.0), linestyle=(0, (2, 2)), zorder=1
+    )
     if len(scenes) > 1:
         for scene in scenes:
             x, y, judged = _values(scene)
-            thin: dict[str, Any] = {"color": style.colour, "linewidth": 0.7, "alpha": 0.45}
+            thin: dict[str, Any] = {
+                "color": style.colour,
+                "linewidth": look.line(0.7),
+                "alpha": 0.45,
+            }
             upper.plot(x[judged >= FEW], y[judged >= FEW], **thin, zorder=2)
     x, y, judged = _values(pooled(scenes))
     many, few = judged >= FEW, judged < FEW
-    point: dict[str, Any] = {"color": style.colour, "marker": style.marker or "o", "markersize": 7}
-    upper.plot(x[many], y[many], **point, markeredgecolor="white", linewidth=2.0, zorder=4)
+    point: dict[str, Any] = {"color": style.colour, "marker": style.marker or "o"}
+    point |= {"markersize": 7 * look.scale, "markeredgewidth": look.scale}
+    upper.plot(
+        x[many], y[many], **point, markeredgecolor="white", linewidth=look.line(2.0), zorder=4
+    )
     upper.plot(x[few], y[few], **point, markerfacecolor="white", linestyle="", zorder=3)
     lower.bar(x, 100 * judged / judged.sum(), width=0.55 * 100 / CLASSES, color=style.colour)
-    name_axes(upper, f"{style.name}: {judged.sum():,.0f} matches judged")
+    gap = "\n" if look.narrow else " "
+    name_axes(upper, f"{style.name}:{gap}{judged.sum():,.0f} matches judged")
     upper.set_ylim(-3, 103)
     lower.set_xlim(-3, 103)
-    lower.set_xlabel("probability of being right, estimated", color=INK, fontsize=10)
     for axes in (upper, lower):
         axes.yaxis.set_major_formatter("{x:g} %")
-        axes.grid(color=GRID, linewidth=0.7)
+        grid_of(axes)
         unbox(axes)
     lower.xaxis.set_major_formatter("{x:g} %")
 

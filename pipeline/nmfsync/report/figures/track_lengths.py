@@ -6,11 +6,21 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from nmfsync.evaluation.tracks import TrackCounts
-from nmfsync.report.figures.style import GRID, INK, name_axes, style_of, unbox
+from nmfsync.report.figures.style import (
+    INK,
+    current_look,
+    grid_of,
+    legend_below,
+    name_axes,
+    new_figure,
+    style_of,
+    unbox,
+)
 
 # Parts of a bar of features: label, colours of the part and of its number, hatching.
 _PARTS = (
@@ -18,8 +28,6 @@ _PARTS = (
     ("thrown away", "#F3B58A", INK, "////"),
     ("without a match", "#DDDDDD", INK, ""),
 )
-
-_MIN_WIDTH = 0.085  # share of the axes that a number needs
 
 _SINGLE_LENGTHS = 12  # longest track up to which every length has a bin of its own
 
@@ -36,11 +44,17 @@ def lengths_figure(counts: Mapping[str, TrackCounts]) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    figure = Figure(figsize=(11, 4.2), dpi=150)
-    left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
+    look = current_look()
+    narrow = look.narrow
+    figure = new_figure(0.38, narrow=0.75 + 0.06 * len(counts))
+    left, right = figure.subplots(2, 1) if narrow else figure.subplots(1, 2, width_ratios=[1, 1.15])
     _draw_features(left, counts)
     _draw_lengths(right, counts)
-    figure.subplots_adjust(left=0.1, right=0.985, top=0.9, bottom=0.2, wspace=0.16)
+    handles = [bars for bars in right.containers if isinstance(bars, BarContainer)]
+    if narrow:
+        legend_below(figure, handles)
+    else:
+        right.legend(handles=handles, frameon=False, fontsize=look.small, labelcolor=INK)
     return figure
 
 
@@ -50,7 +64,10 @@ def _label(method: str) -> str:
 
 def _draw_features(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
     """Draw one bar a method: its features in tracks, thrown away, and without a match."""
+    look = current_look()
     names = [_label(name) for name in counts]
+    # Of a letter, as a share of the axes.
+    letter = 0.65 * look.small / (72 * look.width * (0.7 if look.narrow else 0.36))
     rows = np.array([(c.kept, c.lost, c.alone) for c in counts.values()])
     ends = np.cumsum(rows, axis=1)
     total = max(int(ends.max()), 1)
@@ -62,11 +79,11 @@ def _draw_features(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
             "edgecolor": "white",
             "hatch": hatch,
         }
-        axes.barh(names, rows[:, part], left=starts, label=label, linewidth=0.8, **bars)
+        axes.barh(names, rows[:, part], left=starts, label=label, linewidth=look.line(0.8), **bars)
         for y, (x, value) in enumerate(zip(starts, rows[:, part], strict=True)):
-            if value > _MIN_WIDTH * total:
+            if value > (len(f"{value:,}") + 1) * letter * total:
                 text = axes.text(x + value / 2, y, f"{value:,}", ha="center", va="center")
-                text.set(color=ink, fontsize=9, fontweight="bold")
+                text.set(color=ink, fontsize=look.small, fontweight="bold")
                 text.set_bbox({"facecolor": colour, "edgecolor": "none", "pad": 1.5})
     axes.invert_yaxis()
     axes.set_xlim(0, total)
@@ -74,9 +91,10 @@ def _draw_features(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     name_axes(axes, "Features in tracks")
     unbox(axes)
-    axes.tick_params(axis="y", length=0, labelcolor=INK, labelsize=10)
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1), "ncols": 3}
-    axes.legend(**below, frameon=False, fontsize=9, handlelength=1.4)
+    axes.tick_params(axis="y", length=0, labelcolor=INK, labelsize=look.text)
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.4, -0.1), "ncols": 3}
+    below |= {"handlelength": 1.2, "columnspacing": 1.0, "handletextpad": 0.5}
+    axes.legend(**below, frameon=False, fontsize=look.small)
 
 
 def _draw_lengths(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
@@ -93,11 +111,11 @@ def _draw_lengths(axes: Axes, counts: Mapping[str, TrackCounts]) -> None:
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_ylim(bottom=0)
-    axes.grid(axis="y", color=GRID, linewidth=0.7)
-    axes.set_xlabel("images in which a track is seen", color=INK, fontsize=10)
+    grid_of(axes, "y")
+    look = current_look()
+    axes.set_xlabel("images in which a track is seen", color=INK, fontsize=look.text)
     name_axes(axes, "Number of consistent tracks, by length")
     unbox(axes)
-    axes.legend(frameon=False, fontsize=9.5, labelcolor=INK)
 
 
 def _length_edges(longest: int) -> list[int]:

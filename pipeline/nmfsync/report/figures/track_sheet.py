@@ -16,12 +16,15 @@ from nmfsync.report.figures.canvas import (
     FOOTER,
     Image,
     Placement,
+    letter_height,
     new_canvas,
     shorten,
     show_canvas,
+    stroke,
+    text_width,
     write_text,
 )
-from nmfsync.report.figures.style import INK, RIGHT, UNKNOWN, WRONG, judge
+from nmfsync.report.figures.style import INK, RIGHT, UNKNOWN, WRONG, current_look, judge
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.features import Features
@@ -42,8 +45,6 @@ TRACK_COLOURS = (
     "#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE",
     "#882255", "#44AA99", "#999933", "#AA4499",
 )  # fmt: skip
-
-MAX_WIDTH = 2380  # of the columns, in pixels
 
 Track = dict[int, int]  # image -> feature within the image, in order of image
 
@@ -204,7 +205,8 @@ class _Layout:
     @property
     def column(self) -> int:
         """Width of a column without its gap."""
-        return min(340, (MAX_WIDTH - self.left) // len(self.views) - self.gap)
+        width = current_look().photo_width - self.left
+        return min(340, width // len(self.views) - self.gap)
 
     @property
     def patch_size(self) -> tuple[int, int]:
@@ -278,17 +280,18 @@ def _draw_marks(
     labels: Sequence[str],
 ) -> None:
     """Mark the tracks by numbers in every image, and write the names of the images."""
-    halo = [withStroke(linewidth=3, foreground="white")]
+    halo = [withStroke(linewidth=stroke(3), foreground="white")]
     for column, view in enumerate(layout.views):
         place = layout.image_placement(column)
-        label = shorten(labels[view], layout.column)
+        label = shorten(labels[view], layout.column, 22)
         write_text(axes, place.left, layout.head / 2, label, 22)
         for row, track in enumerate(tracks):
             if view not in track:
                 continue
             x, y = place.to_canvas(features[view].xy[track[view]])
             colour = TRACK_COLOURS[row]
-            axes.plot(x, y, "o", color=colour, markersize=9, markeredgecolor="white")
+            edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": stroke(1)}
+            axes.plot(x, y, "o", color=colour, markersize=stroke(9), **edge)
             # The number is above right of its mark, but stays inside the image.
             side = -1 if x > place.left + place.width - 26 else 1
             options = {"ha": "left" if side > 0 else "right", "path_effects": halo}
@@ -308,23 +311,32 @@ def _draw_frames(
             top, left = layout.patch_corner(row, column)
             box: dict[str, Any] = {"width": width - 1, "height": height - 1, "fill": False}
             if view not in track:
-                axes.add_patch(Rectangle((left, top), **box, edgecolor="#DDDDDD", linewidth=0.8))
+                axes.add_patch(
+                    Rectangle((left, top), **box, edgecolor="#DDDDDD", linewidth=stroke(0.8))
+                )
                 continue
             name = "first" if view == _first(track)[0] else verdicts[row].get(view, "unknown")
             edge, dash = FRAMES[name]
-            frame = Rectangle((left, top), **box, edgecolor=edge, linestyle=dash, linewidth=3.2)
+            frame = Rectangle(
+                (left, top), **box, edgecolor=edge, linestyle=dash, linewidth=stroke(3.2)
+            )
             axes.add_patch(frame)
             middle = (left + (width - 1) / 2, top + (height - 1) / 2)
-            axes.plot(*middle, "+", color="white", markersize=9, markeredgewidth=2.6)
-            axes.plot(*middle, "+", color=colour, markersize=8, markeredgewidth=1.2)
+            for ink, size, thickness in (("white", 9, 2.6), (colour, 8, 1.2)):
+                cross: dict[str, Any] = {
+                    "markersize": stroke(size),
+                    "markeredgewidth": stroke(thickness),
+                }
+                axes.plot(*middle, "+", color=ink, **cross)
     _draw_legend(axes, layout, {name for track in verdicts for name in track.values()})
 
 
 def _draw_number(axes: Axes, layout: _Layout, row: int) -> None:
     """Draw the number of a track to the left of its strip."""
     x, y = layout.left / 2, layout.patch_corner(row, 0)[0] + layout.patch_size[1] / 2
-    axes.plot(x, y, "o", color=TRACK_COLOURS[row], markersize=25)
-    halo = [withStroke(linewidth=1.5, foreground="#00000066")]
+    round_text = 1.5 * letter_height(22) * 72 / current_look().photo_dpi
+    axes.plot(x, y, "o", color=TRACK_COLOURS[row], markersize=max(stroke(25), round_text))
+    halo = [withStroke(linewidth=stroke(1.5), foreground="#00000066")]
     options = {"ha": "center", "weight": "bold", "color": "white", "path_effects": halo}
     write_text(axes, x, y + 1, str(row + 1), 22, **options)
 
@@ -337,10 +349,12 @@ def _draw_legend(axes: Axes, layout: _Layout, used: set[str]) -> None:
         "wrong": "wrong",
         "unknown": "unknown: cannot be judged",
     }
+    if current_look().narrow:
+        meanings |= {"right": "right", "unknown": "unknown"}
     top, x = layout.patch_corner(layout.tracks, 0)
     y = top + (FOOTER - layout.gap) / 2
     for name, (colour, dash) in FRAMES.items():
         if name in used or name == "first":
-            axes.plot([x, x + 46], [y, y], color=colour, linestyle=dash, linewidth=4)
+            axes.plot([x, x + 46], [y, y], color=colour, linestyle=dash, linewidth=stroke(4))
             write_text(axes, x + 56, y, meanings[name], 20)
-            x += 96 + 12 * len(meanings[name])
+            x += 96 + round(text_width(meanings[name], 20))

@@ -4,12 +4,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from nmfsync.evaluation.summary import SceneEvaluation
-from nmfsync.report.figures.style import GRID, HEADLINE, INK, SOFT, style_of, unbox
+from nmfsync.report.figures.style import (
+    HEADLINE,
+    INK,
+    SOFT,
+    current_look,
+    grid_of,
+    legend_below,
+    name_axes,
+    new_figure,
+    plain,
+    small_multiples,
+    style_of,
+    unbox,
+)
 from nmfsync.types.arrays import FloatArray
 
 _LABELLED = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # ratios named beside the curve
@@ -93,35 +107,75 @@ def trade_off_figure(values: TradeOff) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    figure = Figure(figsize=(11, 5.2), dpi=150)
-    axes = figure.add_axes((0.075, 0.115, 0.7, 0.86))
-    _draw_ratio_test(axes, values)
+    look = current_look()
+    figure = new_figure(0.47, narrow=1.0)
+    axes = figure.subplots()
+    _draw_trade_off(axes, values)
+    axes.set_xlabel("FCM at 1 %", color=INK, fontsize=look.text)
+    axes.set_ylabel("precision at 1 %", color=INK, fontsize=look.text)
+    if look.narrow:
+        legend_below(figure, axes.get_legend_handles_labels()[0])
+    else:
+        beside: dict[str, Any] = {"loc": "outside right upper", "fontsize": look.text}
+        figure.legend(**beside, frameon=False, labelcolor=INK, labelspacing=0.75)
+    return figure
+
+
+def scenes_trade_off_figure(
+    evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str] | None = None
+) -> Figure:
+    """Draw the trade-off of every scene that has all values, one plot a scene.
+
+    Parameters
+    ----------
+    evaluations : sequence of SceneEvaluation
+        At least one of them with FCM and precision of every method of that scene.
+    labels : dict of str to str, optional
+        Scene -> title of its plot. Other scenes get their names.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    scenes = [(e.scene, trade_off([e])) for e in evaluations]
+    scenes = [(name, values) for name, values in scenes if values.scenes]
+    text = "precision (upwards) over FCM (to the right), at 1 %"
+    figure, grid = small_multiples(len(scenes), text)
+    handles: dict[str, Artist] = {}
+    for axes, (name, values) in zip(grid, scenes, strict=True):
+        _draw_trade_off(axes, values, small=True)
+        name_axes(axes, plain((labels or {}).get(name, name)))
+        lines, names = axes.get_legend_handles_labels()
+        handles |= dict(zip(names, lines, strict=True))
+    legend_below(figure, list(handles.values()))
+    return figure
+
+
+def _draw_trade_off(axes: Axes, values: TradeOff, small: bool = False) -> None:
+    """Draw the points of the methods, and the curve of the ratio test."""
+    look = current_look()
+    _draw_ratio_test(axes, values, named=not small)
     for name, (share, precision) in values.methods.items():
-        style = style_of(name)
-        filled = style.colour if values.consistent[name] else "white"
+        style, consistent = style_of(name), values.consistent[name]
+        size = look.scale * (12 if name == "input" else 10)
         axes.plot(
             100 * share,
             100 * precision,
             linestyle="",
             marker=style.marker or "*",
-            markersize=12 if name == "input" else 10,
-            markerfacecolor=filled,
-            markeredgecolor="white" if values.consistent[name] else style.colour,
-            markeredgewidth=1.0 if values.consistent[name] else 2.0,
+            markersize=0.75 * size if small else size,
+            markerfacecolor=style.colour if consistent else "white",
+            markeredgecolor="white" if consistent else style.colour,
+            markeredgewidth=look.scale * (1.0 if consistent else 2.0),
             label=style.name,
             zorder=4,
         )
     axes.margins(0.07, 0.09)
-    axes.set_xlabel("FCM at 1 %", color=INK, fontsize=10)
-    axes.set_ylabel("precision at 1 %", color=INK, fontsize=10)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g} %")
-        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axes.grid(color=GRID, linewidth=0.7)
+        axis.set_major_locator(MaxNLocator(4 if small else 6, steps=[1, 2, 5, 10]))
+    grid_of(axes)
     unbox(axes)
-    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "fontsize": 10}
-    axes.legend(**beside, frameon=False, labelcolor=INK, labelspacing=0.75)
-    return figure
 
 
 def _points(evaluation: SceneEvaluation, names: Sequence[str]) -> FloatArray:
@@ -147,15 +201,17 @@ def _mean_curve(evaluations: Sequence[SceneEvaluation]) -> tuple[FloatArray, ...
     return ratios, fcm, precision
 
 
-def _draw_ratio_test(axes: Axes, values: TradeOff) -> None:
-    """Draw the curve, with a dot and its ratio at every tenth."""
+def _draw_ratio_test(axes: Axes, values: TradeOff, named: bool = True) -> None:
+    """Draw the curve, with a dot at every tenth, and its ratio beside it if `named`."""
     if not len(values.ratios):
         return
+    look = current_look()
     x, y = 100 * values.fcm, 100 * values.precision
-    axes.plot(x, y, color=SOFT, linewidth=1.6, label="input, ratio test", zorder=2)
-    named = np.flatnonzero(np.isclose(values.ratios[:, None], _LABELLED).any(axis=1))
-    axes.plot(x[named], y[named], ".", color=SOFT, markersize=7, zorder=3)
-    for place in named[:-1]:  # the last one is the input itself
+    axes.plot(x, y, color=SOFT, linewidth=look.line(1.6), label="input, ratio test", zorder=2)
+    tenths = np.flatnonzero(np.isclose(values.ratios[:, None], _LABELLED).any(axis=1))
+    size = look.scale * (7 if named else 4)
+    axes.plot(x[tenths], y[tenths], ".", color=SOFT, markersize=size, zorder=3)
+    for place in tenths[:-1] if named else ():  # the last one is the input itself
         axes.annotate(
             f"{values.ratios[place]:.1f}".lstrip("0"),
             (x[place], y[place]),
@@ -164,5 +220,5 @@ def _draw_ratio_test(axes: Axes, values: TradeOff) -> None:
             ha="right",
             va="top",
             color=SOFT,
-            fontsize=9,
+            fontsize=look.small,
         )
