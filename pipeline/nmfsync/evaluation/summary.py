@@ -15,6 +15,7 @@ from nmfsync.evaluation.confidence import (
 from nmfsync.evaluation.curves import Curves, by_threshold
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
+from nmfsync.evaluation.image_graph import ImageGraph
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
@@ -133,6 +134,11 @@ class SceneEvaluation:
         Empty if the truth has no depths.
     left_out : dict of str to str
         What is in the folder of the images and was not read: path -> reason.
+    image_graph : ImageGraph
+        How the images hang together by the matches of this method.
+    provenance : dict
+        Command, date, versions, input files and times, see `Clock.provenance`. Empty in
+        files of versions that did not write it. Evaluations are equal whatever it is.
     """
 
     scene: str
@@ -150,6 +156,8 @@ class SceneEvaluation:
     image_pairs_left_out: int = 0
     depth_quality: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    image_graph: ImageGraph = field(default_factory=ImageGraph)
+    provenance: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def remarks(self) -> list[str]:

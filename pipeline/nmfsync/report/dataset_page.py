@@ -90,6 +90,9 @@ def write_dataset_report(
                     if text not in e.remarks
                 ),
             ],
+            provenances=[
+                (labels.get(e.scene, e.scene), e.provenance) for e in evaluations if e.provenance
+            ],
             remarks=[f"{e.scene}: {text}" for e in evaluations for text in e.remarks],
         )
     )

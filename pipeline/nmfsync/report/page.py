@@ -131,6 +131,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["count"] = count
+    environment.filters["decimal"] = decimal
     return environment
 
 
