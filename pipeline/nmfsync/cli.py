@@ -4,15 +4,17 @@ import codecs
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from io import TextIOWrapper
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
@@ -22,6 +24,7 @@ from nmfsync.errors import (
     is_thread_limit,
     printable,
     reason_of,
+    shortened,
     shown,
 )
 from nmfsync.evaluation.comparison import Comparison
@@ -45,6 +48,7 @@ from nmfsync.run.settings import Settings
 from nmfsync.run.study import run_study
 from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.engine import ENGINES
+from nmfsync.runtime.provenance import command_line
 from nmfsync.scenes import catalogue
 from nmfsync.scenes.scene import scene_folder
 from nmfsync.study.definitions import STUDIES
@@ -65,6 +69,10 @@ data_app = typer.Typer(
 
 app.add_typer(data_app, name="data")
 
+NARROWEST = 40  # columns: a narrower terminal breaks lines
+
+LONGEST_NAME, LONGEST_IMAGE = 16, 30  # letters of the name of a method and of an image
+
 MOST_LINES = 5  # doubtful pairs of images that are printed
 
 Data = Annotated[
@@ -84,6 +92,33 @@ Universe = Annotated[
         metavar="D|auto",
     ),
 ]
+
+
+_BOTH_SPELLINGS = ("--methods", "--method")
+
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        *_BOTH_SPELLINGS,
+        help=f"Which methods synchronise the matches, by default all: {', '.join(METHODS)}.",
+        metavar="A,B,...",
+    ),
+]
+
+
+def _names_in(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the names in lists with commas, each once."""
+    names = (name.strip() for text in texts for name in text.split(","))
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def _one_of(texts: Sequence[str]) -> str:
+    """Return the only method in lists with commas."""
+    names = _names_in(texts)
+    if len(names) != 1:
+        found = ", ".join(map(shown, names)) or "none"
+        raise NmfsyncError(f"synchronise takes one method, got {found}; call it once for each")
+    return names[0]
 
 
 def _theta_help() -> str:
@@ -136,9 +171,7 @@ def run(
             "images. Without any: the sample that ships with the program.",
         ),
     ] = None,
-    methods: Annotated[
-        str, typer.Option(help="Which methods synchronise the matches.", metavar="A,B,...")
-    ] = ",".join(METHODS),
+    methods: Methods = None,
     features: Annotated[
         int, typer.Option(help="At most this many features of an image.", metavar="N")
     ] = Settings.features,
@@ -236,7 +269,7 @@ def run(
     A run that was interrupted continues where it stopped.
     """
     settings = Settings(
-        methods=_names_in(methods),
+        methods=tuple(METHODS) if methods is None else _names_in(methods),
         features=features,
         orientations=siblings,
         contrast=contrast,
@@ -252,7 +285,15 @@ def run(
     )
     with _interruptible("the same command continues after the last finished step"):
         batch = run_scenes(
-            targets or ["sample"], settings, out, data, jobs, engine, address, progress=True
+            targets or ["sample"],
+            settings,
+            out,
+            data,
+            jobs,
+            engine,
+            address,
+            progress=True,
+            command=command_line(sys.argv[1:]),
         )
     console = _console()
     for evaluation in batch.evaluations.values():
@@ -266,8 +307,50 @@ def run(
 def _console() -> Console:
     """Return a console that prints brackets and colons as they are, not as markup."""
     console = Console(markup=False, emoji=False, highlight=False)
-    console.width = max(console.width, 80)  # a narrower terminal breaks lines, and loses no column
+    console.width = max(console.width, NARROWEST)
     return console
+
+
+def _print_text(console: Console, text: str, style: str = "") -> None:
+    """Print a sentence from anywhere, broken between words where there are columns."""
+    columns = console.is_terminal or "COLUMNS" in os.environ
+    console.print(printable(text), style=style, soft_wrap=not columns)
+
+
+def _print_columns(
+    console: Console, names: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]
+) -> None:
+    """Print a table of methods: on a narrow terminal several, so that no line breaks.
+
+    A column is its heading and a cell for every method.
+    """
+    gap = 2
+    if _how_many_fit(columns, names, console.width, gap) < len(columns):
+        gap = 1
+    while columns:
+        fitting = columns[: _how_many_fit(columns, names, console.width, gap)]
+        columns = columns[len(fitting) :]
+        table = Table(box=SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False)
+        table.add_column("method", no_wrap=True)
+        for heading, _ in fitting:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in zip(names, *(cells for _, cells in fitting), strict=True):
+            table.add_row(*row)
+        console.print(table)
+
+
+def _how_many_fit(
+    columns: Sequence[tuple[str, Sequence[str]]], names: Sequence[str], width: int, gap: int
+) -> int:
+    """Return how many of the columns fit beside the names, at least one."""
+    widths = [_width(["method", *names])]
+    widths += [_width([*heading.split("\n"), *cells]) for heading, cells in columns]
+    ends = accumulate(own + gap for own in widths)
+    return max(1, sum(end <= width for end in ends) - 1)
+
+
+def _width(texts: Sequence[str]) -> int:
+    return max(map(cell_len, texts))
 
 
 class _Terminated(KeyboardInterrupt):
@@ -317,28 +400,21 @@ def _universe_size(text: str) -> int | str:
         raise NmfsyncError(f"--universe must be auto or a whole number, got {text!r}") from None
 
 
+_HEADINGS = ("con-\nsistent", "matches", "FCM\n1 %", "prec.\n1 %", "est.\nprec.", "cycle-\nerror",
+             "seconds", "MB")  # fmt: skip
+
+
 def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> None:
-    table = Table(
-        title=f"{evaluation.scene}: {evaluation.images} images, {evaluation.features:,} features",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
-    table.add_column("method")
-    rows = [_cells(figures) for figures in evaluation.methods.values()]
-    headings = ("con-\nsistent", "matches", "FCM\n1 %", "prec.\n1 %", "est.\nprec.",
-                "cycle-\nerror", "seconds", "MB")  # fmt: skip
-    known = [n for n in range(len(headings)) if any(row[n] != "–" for row in rows)]
-    for n in known:
-        table.add_column(headings[n], justify="right")
-    for method, row in zip(evaluation.methods, rows, strict=True):
-        table.add_row(method, *(row[n] for n in known))
-    console.print(table)
+    scene = shortened(evaluation.scene, console.width // 2)
+    _print_text(console, f"{scene}: {evaluation.images:,} images, {evaluation.features:,} features")
     if sentence := scene_sentence(evaluation):
-        console.print(sentence)
+        _print_text(console, sentence)
+    rows = [_cells(figures) for figures in evaluation.methods.values()]
+    columns = list(zip(_HEADINGS, zip(*rows, strict=True), strict=True))
+    known = [column for column in columns if any(cell != "–" for cell in column[1])]
+    _print_columns(console, [shortened(m, LONGEST_NAME) for m in evaluation.methods], known)
     for warning in evaluation.warnings:
-        console.print(f"Warning: {warning}", style="yellow")
+        _print_text(console, f"Warning: {warning}", style="yellow")
     _say(f"Report: {scene_folder(out, evaluation.scene) / 'report.html'}")
     _say("")
 
@@ -368,10 +444,9 @@ def compare(
         ),
     ],
     methods: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--methods",
-            "--method",
+            *_BOTH_SPELLINGS,
             help="Compare only these methods. Of one FOLDER, the others with the first one.",
             metavar="A,B,...",
         ),
@@ -393,10 +468,6 @@ def compare(
         comparison = compare_runs(folders, chosen, out, overwrite=force)
     _print_comparison(comparison)
     _say(f"Report: {out}")
-
-
-def _names_in(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _print_comparison(comparison: Comparison) -> None:
@@ -531,14 +602,15 @@ def synchronise(
         typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
     ] = None,
     method: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help="One of "
+            *_BOTH_SPELLINGS,
+            help=f"By default {DEFAULT_METHOD}; one of "
             + ", ".join(name for name, m in METHODS.items() if not m.needs_descriptors)
             + ".",
             metavar="NAME",
         ),
-    ] = DEFAULT_METHOD,
+    ] = None,
     universe: Universe = "auto",
     theta: Theta = None,
     seed: Seed = 0,
@@ -574,7 +646,7 @@ def synchronise(
             file,
             out,
             features,
-            method,
+            DEFAULT_METHOD if method is None else _one_of(method),
             _universe_size(universe),
             theta,
             seed,
@@ -582,38 +654,41 @@ def synchronise(
             added=added,
             overwrite=force,
             progress=True,
+            command=command_line(sys.argv[1:]),
         )
-    _print_change(done)
+        _print_change(done)
+    _say(f"Wrote {done.path}")
     _say(f"Report: {done.report}")
 
 
 def _print_change(done: SynchronisedFile) -> None:
-    change = done.change
-    _say(
+    console, change = _console(), done.change
+    for sentence in (
         f"{change.images:,} images, {change.features:,} features, "
-        f"{change.pairs:,} pairs of images with matches"
-    )
-    _say(", ".join(f"{name}: {value}" for name, value in flatten(done.result.settings or {})))
+        f"{change.pairs:,} pairs of images with matches",
+        f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added",
+        *done.remarks,
+    ):
+        _print_text(console, sentence)
     table = Table()
     table.add_column("")
     for heading in ("before", "after"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     for row in change_rows(change):
         table.add_row(*row)
-    _console().print(table)
-    _say(f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added")
-    for remark in done.remarks:
-        _say(remark)
-    _print_doubtful(done)
-    _say(f"Wrote {done.path}")
+    console.print(table)
+    settings = flatten(done.result.settings or {})
+    _print_text(console, ", ".join(f"{name}: {value}" for name, value in settings))
+    _print_doubtful(console, done)
 
 
-def _print_doubtful(done: SynchronisedFile) -> None:
+def _print_doubtful(console: Console, done: SynchronisedFile) -> None:
     pairs = image_pairs_of(done.confidence, done.result.image_of)
-    if rows := doubtful_rows(pairs, names_of(done.result), MOST_LINES):
-        _say(doubtful_sentence(pairs))
+    names = [shortened(name, LONGEST_IMAGE) for name in names_of(done.result)]
+    if rows := doubtful_rows(pairs, names, MOST_LINES):
+        _print_text(console, doubtful_sentence(pairs))
     for a, b, matches, precision in rows:
-        _say(f"  {a} and {b}: {precision} of {matches} matches")
+        _print_text(console, f"  {a} and {b}: {precision} of {matches} matches")
 
 
 @contextmanager

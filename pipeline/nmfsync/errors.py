@@ -64,6 +64,12 @@ def shown(text: object, most: int = 60) -> str:
     return printable(text)
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a name that is not longer than this: printable, and of a long one begin and end."""
+    text = printable(text)
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
+
+
 def near_names(name: str, known: Iterable[str]) -> str:
     """Suggest up to three of the known names that are like this one, for the end of a message."""
     names = dict.fromkeys(known)

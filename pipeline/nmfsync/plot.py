@@ -19,6 +19,7 @@ from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.evaluation.tracks import track_counts
 from nmfsync.report.figures.cameras import cameras_figure
 from nmfsync.report.figures.curves import dataset_figure, fcm_figure
+from nmfsync.report.figures.image_graph import image_graph_figure
 from nmfsync.report.figures.matrix import matrix_figure
 from nmfsync.report.figures.overlays import pair_figure
 from nmfsync.report.figures.reliability import reliability_figure, reliability_of
@@ -42,8 +43,8 @@ from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
 
 __all__ = [
-    "COLUMN", "TEXT", "cameras", "dataset", "fcm", "matrix", "pair", "reliability", "save",
-    "track_lengths", "tracks", "trade_off",
+    "COLUMN", "TEXT", "cameras", "dataset", "fcm", "image_graph", "matrix", "pair", "reliability",
+    "save", "track_lengths", "tracks", "trade_off",
 ]  # fmt: skip
 
 Width = Literal["column", "text"] | float
@@ -153,6 +154,36 @@ def reliability(
         raise NmfsyncError(f"no scene says how reliable the estimates of {', '.join(names)} are")
     with default_look(_look(width)):
         return reliability_figure(evaluations, known)
+
+
+def image_graph(
+    evaluation: SceneEvaluation, labels: Sequence[str], width: Width = "column"
+) -> Figure:
+    """Draw the images as a graph: which hang together, and by how much.
+
+    Parameters
+    ----------
+    evaluation : SceneEvaluation
+    labels : sequence of str
+        Short names of all images, for instance `Scene.labels`.
+    width : "column", "text" or float
+        In inches.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    NmfsyncError
+        If no two images are linked, or there are not as many labels as images.
+    """
+    if len(labels) != evaluation.images:
+        raise NmfsyncError(f"{len(labels)} labels for {evaluation.images} images")
+    if not evaluation.image_graph.ties:
+        raise NmfsyncError(f"{evaluation.scene}: no two images are linked")
+    with default_look(_look(width)):
+        return image_graph_figure(evaluation.image_graph, labels)
 
 
 def dataset(

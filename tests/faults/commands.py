@@ -5,6 +5,7 @@ What they leave is compared by `left_by`, with no regard to what a clock or anot
 
 import csv
 import io
+import json
 import os
 import random
 import re
@@ -272,19 +273,21 @@ def each_folder_is_one_of(found: dict[str, bytes], allowed: list[dict[str, bytes
 def without_times(path: Path) -> bytes:
     """Content of a result without what differs from run to run.
 
-    That is seconds and megabytes in `evaluation.json`, `evaluation.csv` and in the
-    report's table of methods, the place of the input in `outputs.json`, and the order
+    That is the provenance, seconds and megabytes in `evaluation.json`, `evaluation.csv` and in
+    the report's table of methods, the place of the input in `outputs.json`, and the order
     in which the samples of a study were done.
     """
     content = path.read_bytes()
     if path.name == "evaluation.json":
+        content = json.dumps(json.loads(content) | {"provenance": {}}, indent=1).encode()
         return re.sub(rb'("(?:seconds|peak_memory_mb)"): [0-9.e-]+', rb"\1: 0", content)
     if path.name == "outputs.json":
         return re.sub(rb'("input"): ".*"', rb"\1: 0", content)
     if path.name == "evaluation.csv":
         rows = list(csv.DictReader(io.StringIO(content.decode())))
         return repr([{**row, "seconds": "", "peak_memory_mb": ""} for row in rows]).encode()
-    if path.name == "report.html":
+    if path.name.endswith("report.html"):
+        content = re.sub(rb'<section id="provenance">.*?</section>', b"", content, flags=re.DOTALL)
         return re.sub(rb"<table>.*?</table>", _without_costs, content, flags=re.DOTALL)
     if path.name == "samples.jsonl":
         return b"\n".join(sorted(content.splitlines()))

@@ -39,7 +39,7 @@ def copy(finished, tmp_path, monkeypatch):
 
 def results(scene, out, settings=QUICK):
     """Run a scene; return all figures and files that do not depend on time."""
-    evaluation = run_scene(scene, settings, out).to_dict()
+    evaluation = run_scene(scene, settings, out).to_dict() | {"provenance": {}}
     for figures in evaluation["methods"].values():
         for name in ("seconds", "peak_memory_mb"):
             del figures[name]

@@ -16,6 +16,7 @@ from nmfsync.evaluation.confidence import (
 from nmfsync.evaluation.curves import THRESHOLDS, fcm, precision_at, ratio_curve
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
+from nmfsync.evaluation.image_graph import ImageGraph, graph_of_images
 from nmfsync.evaluation.scores import f_score, gt_error, precision, recall
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation, evaluate
 from nmfsync.evaluation.tracks import TrackCounts, track_counts
@@ -23,6 +24,7 @@ from nmfsync.evaluation.tracks import TrackCounts, track_counts
 __all__ = [
     "THRESHOLDS",
     "Confidence",
+    "ImageGraph",
     "MatchErrors",
     "MethodEvaluation",
     "SceneEvaluation",
@@ -33,6 +35,7 @@ __all__ = [
     "evaluate",
     "f_score",
     "fcm",
+    "graph_of_images",
     "gt_error",
     "match_errors",
     "precision",

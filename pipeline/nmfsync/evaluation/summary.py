@@ -18,6 +18,7 @@ from nmfsync.evaluation.confidence import (
 from nmfsync.evaluation.curves import Curves, by_threshold
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
+from nmfsync.evaluation.image_graph import ImageGraph
 from nmfsync.evaluation.records import record_from
 from nmfsync.evaluation.tracks import track_counts
 from nmfsync.runtime.extras import optional
@@ -183,6 +184,11 @@ class SceneEvaluation:
     verification : dict of str to int
         What geometric verification was given and kept: `pairs` of images with matches and
         `pairs_kept`, `matches` and `matches_kept`. Empty without verification.
+    image_graph : ImageGraph
+        How the images hang together by the matches of this method.
+    provenance : dict
+        Command, date, versions, input files and times, see `Clock.provenance`. Empty in
+        files of versions that did not write it. Evaluations are equal whatever it is.
     """
 
     scene: str
@@ -201,6 +207,8 @@ class SceneEvaluation:
     depth_quality: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     verification: dict[str, int] = field(default_factory=dict)
+    image_graph: ImageGraph = field(default_factory=ImageGraph)
+    provenance: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def remarks(self) -> list[str]:
@@ -348,7 +356,6 @@ class SceneEvaluation:
         ]
         frame = optional("pandas", "pandas").DataFrame(rows, columns=columns)
         return frame.astype({"estimated_precision": float, "precision": float})
-
 
 
 def _check_figures(method: MethodEvaluation) -> None:

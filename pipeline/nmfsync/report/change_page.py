@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nmfsync.evaluation.confidence import Confidence
+from nmfsync.evaluation.image_graph import ImageGraph
 from nmfsync.evaluation.tracks import Change
 from nmfsync.report.estimates import (
     MOST_ROWS,
@@ -15,9 +16,12 @@ from nmfsync.report.estimates import (
 )
 from nmfsync.report.figures.style import default_look, style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
+from nmfsync.report.image_graph import graph_picture, graph_sentences
 from nmfsync.report.page import Picture, count, decimal, environment, flatten, write_bytes
 from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import Matches
+
+NO_GRAPH = ImageGraph()
 
 
 @default_look()
@@ -30,6 +34,8 @@ def write_change_report(
     confidence: Confidence,
     remarks: Sequence[str] = (),
     warnings: Sequence[str] = (),
+    graph: ImageGraph = NO_GRAPH,
+    provenance: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a self-contained page about what synchronisation changed.
 
@@ -48,6 +54,10 @@ def write_change_report(
         How likely its matches are right.
     remarks, warnings : sequence of str
         Sentences above the table.
+    graph : ImageGraph
+        Of the result.
+    provenance : dict, optional
+        See `Clock.provenance`.
 
     Raises
     ------
@@ -55,6 +65,7 @@ def write_change_report(
         If the file cannot be written.
     """
     before, after = change.tracks
+    image_names = names_of(result)
     pairs = image_pairs_of(confidence, result.image_of)
     picture = Picture(
         "lengths.png",
@@ -76,9 +87,12 @@ def write_change_report(
             rows=change_rows(change),
             picture=picture,
             doubtful=doubtful_sentence(pairs),
-            doubtful_rows=doubtful_rows(pairs, names_of(result), MOST_ROWS),
+            doubtful_rows=doubtful_rows(pairs, image_names, MOST_ROWS),
             remarks=remarks,
             warnings=warnings,
+            graph=graph_picture(graph, image_names, image_names),
+            graph_sentences=graph_sentences(graph, image_names),
+            provenance=provenance or {},
         )
     )
     write_bytes(path, html.encode())

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from nmfsync.evaluation.ranks import mean_ranks
 from nmfsync.evaluation.summary import COLUMNS, MethodEvaluation, SceneEvaluation
-from nmfsync.report.best import BEST_RULE, best_methods
+from nmfsync.report.best import best_methods
 from nmfsync.report.figures.curves import dataset_figure
 from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
 from nmfsync.report.figures.trade_off import scenes_trade_off_figure
@@ -36,6 +36,8 @@ class Metric(NamedTuple):
     ----------
     name : str
         In a sentence.
+    word : str
+        Its place in the glossary, or "".
     title, note : str
         Of the table.
     value : callable
@@ -47,6 +49,7 @@ class Metric(NamedTuple):
     """
 
     name: str
+    word: str
     title: str
     note: str
     value: Callable[[MethodEvaluation], float | None]
@@ -59,7 +62,8 @@ class Table(NamedTuple):
 
     Attributes
     ----------
-    title, note : str
+    word, title, note : str
+        Of the metric.
     rows : list of list of Cell
         One a scene, with a cell a method.
     complete : int
@@ -70,6 +74,7 @@ class Table(NamedTuple):
         The mean rank of every method; empty where methods are not ranked.
     """
 
+    word: str
     title: str
     note: str
     rows: list[list[Cell]]
@@ -81,6 +86,7 @@ class Table(NamedTuple):
 METRICS = (
     Metric(
         "FCM at 1 %",
+        "fcm",
         "FCM at 1 %",
         "Right matches, as a share of the number of features, in percent.",
         lambda method: method.fcm.get(HEADLINE),
@@ -88,6 +94,7 @@ METRICS = (
     ),
     Metric(
         "precision at 1 %",
+        "precision",
         "Precision at 1 %",
         "Right matches, as a share of the returned ones that the truth can judge, in percent.",
         lambda method: method.precision.get(HEADLINE),
@@ -95,6 +102,7 @@ METRICS = (
     ),
     Metric(
         "time",
+        "",
         "Time in seconds",
         "Wall time of the method alone; of the input, of the matching.",
         lambda method: method.seconds,
@@ -154,10 +162,10 @@ def write_dataset_report(
             title=title,
             verdict=verdict(evaluations),
             methods=[style_of(name).name for name in methods],
+            method_keys=methods,
             scenes=[(titles[e.scene], e, _link(folder, e.scene)) for e in evaluations],
             tables=tables,
             measured=measured,
-            rule=BEST_RULE,
             estimated=[style_of(name).name for name in estimated],
             estimates=[
                 (titles[e.scene], _estimate_cells(e, estimated, measured)) for e in evaluations
@@ -174,6 +182,7 @@ def write_dataset_report(
                     if text not in e.remarks
                 ),
             ],
+            provenances=[(titles[e.scene], e.provenance) for e in evaluations if e.provenance],
             remarks=[f"{e.scene}: {text}" for e in evaluations for text in e.remarks],
         )
     )
@@ -264,6 +273,7 @@ def _table(
         e for e, row in zip(evaluations, rows, strict=True) if None not in row
     )
     return Table(
+        metric.word,
         metric.title,
         metric.note,
         [

@@ -167,6 +167,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["count"] = count
+    environment.filters["decimal"] = decimal
     environment.filters["unbroken"] = unbroken
     environment.globals["glossary"] = Glossary()
     environment.globals["sources_of"] = sources_of

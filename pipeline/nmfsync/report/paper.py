@@ -10,6 +10,7 @@ from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.evaluation.tracks import track_counts
 from nmfsync.report.figures.cameras import cameras_figure
 from nmfsync.report.figures.curves import dataset_figure, fcm_figure
+from nmfsync.report.figures.image_graph import image_graph_figure
 from nmfsync.report.figures.matrix import matrix_figure
 from nmfsync.report.figures.overlays import overlay_pairs, pair_figure
 from nmfsync.report.figures.reliability import reliability_figure, reliability_of
@@ -101,6 +102,8 @@ def _plots_of_scene(
     if scene.cameras:
         yield "epipolar", COLUMN, lambda: fcm_figure(evaluation, epipolar=True)
         yield "cameras", COLUMN, lambda: cameras_figure(scene, features)
+    if evaluation.image_graph.ties:
+        yield "images", COLUMN, lambda: image_graph_figure(evaluation.image_graph, scene.labels)
     counts = {
         name: track_counts(matches)
         for name, matches in results.items()

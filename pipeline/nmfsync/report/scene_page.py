@@ -30,6 +30,7 @@ from nmfsync.report.figures.overlays import overlay_pairs, pair_figure
 from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
 from nmfsync.report.figures.track_lengths import lengths_figure
 from nmfsync.report.figures.track_sheet import tracks_figure
+from nmfsync.report.image_graph import graph_picture, graph_sentences
 from nmfsync.report.page import (
     Cell,
     Heading,
@@ -108,6 +109,7 @@ def write_scene_report(
 
     The pictures are `fcm.png`, `trade-off.png` and `reliability.png` (with truth),
     `epipolar.png` and `cameras.png` (with cameras), `lengths.png`, `matrix.png`,
+    `images.png` (if images are linked),
     `overlay-<a>-<b>.png` for up to three pairs of images counted from 1, and
     `overlay-tracks.png` (if a cycle-consistent result has a track).
 
@@ -138,8 +140,9 @@ def write_scene_report(
         if name == "input" or isinstance(matches, MultiMatching)
     }
     plots = _plots(scene, features, results, evaluation, counts)
+    graph = graph_picture(evaluation.image_graph, scene.names, scene.labels)
     overlays = _overlays(scene, features, results, errors)
-    for picture in plots + overlays:
+    for picture in plots + graph + overlays:
         write_bytes(folder / picture.file, picture.png)
     # Methods that are always consistent first: the page opens with one of them.
     methods = sorted(evaluation.methods, key=lambda name: name not in counts)
@@ -156,6 +159,8 @@ def write_scene_report(
         doubtful_rows=doubtful_rows(evaluation.image_pairs, scene.names, MOST_ROWS),
         verdicts=[verdict(m, evaluation.methods, counts) for m in methods if m != "input"],
         tracks_kept=_tracks_kept(counts),
+        graph=graph,
+        graph_sentences=graph_sentences(evaluation.image_graph, scene.names),
         plots=plots,
         overlays=overlays,
         images=_image_rows(scene, features),

@@ -53,6 +53,7 @@ def run_scenes(
     engine: str = ENGINES[0],
     address: str | None = None,
     progress: bool = False,
+    command: str = "Python: run_scenes",
 ) -> Batch:
     """Run several scenes and write their reports; a data set gets a report of its own.
 
@@ -74,6 +75,8 @@ def run_scenes(
         What extracts, matches and verifies, see `runtime.engine.engine`.
     progress : bool
         Show progress bars, and errors at once, if stderr is a terminal.
+    command : str
+        What the provenance says was called.
 
     Returns
     -------
@@ -93,7 +96,7 @@ def run_scenes(
         )
     batch = Batch()
     with use_engine(engine, address):
-        _run_all(batch, names, settings, out, data, jobs, progress)
+        _run_all(batch, names, settings, out, data, jobs, progress, command)
     for target, group in scenes.items():
         _write_report(batch, target, group, out, settings.figures)
     return batch
@@ -132,6 +135,7 @@ def _run_all(
     data: Path | str | None,
     jobs: int,
     progress: bool,
+    command: str,
 ) -> None:
     total = len(settings.steps) * len(names)
     with Bar(total=total, unit="step", disable=None if progress else True, leave=False) as bar:
@@ -147,11 +151,13 @@ def _run_all(
         if jobs == 1 or len(names) == 1:
             for name, first in names.items():
                 step = _advance(bar, name) if progress else None
-                finished(name, _run_one(name, settings, out, data, step, first))
+                finished(name, _run_one(name, settings, out, data, step, first, command))
         else:
             here = Path.cwd()
             work = (
-                delayed(_run_elsewhere)(here, n == 0, name, settings, out, data, None, first)
+                delayed(_run_elsewhere)(
+                    here, n == 0, name, settings, out, data, None, first, command
+                )
                 for n, (name, first) in enumerate(names.items())
             )
             parallel = Parallel(
@@ -171,10 +177,11 @@ def _run_one(
     data: Path | str | None,
     progress: Callable[[str], None] | None,
     first: bool,
+    command: str,
 ) -> SceneEvaluation | str:
     """Run one scene; return its evaluation, or what is wrong with it."""
     try:
-        return run_scene(name, settings, out, data, progress, first)
+        return run_scene(name, settings, out, data, progress, first, command)
     except (NmfsyncError, OSError, MemoryError) as error:
         return reason_of(error)
 

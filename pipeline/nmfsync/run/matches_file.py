@@ -11,6 +11,7 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
 from nmfsync.evaluation.confidence import Confidence, estimate_confidence, precision_by_track
+from nmfsync.evaluation.image_graph import graph_of_images
 from nmfsync.evaluation.tracks import Change, compare
 from nmfsync.exchange.blocks import check_added, choose
 from nmfsync.exchange.colmap import ColmapSource, count_verified
@@ -18,8 +19,10 @@ from nmfsync.exchange.formats import NPZ, format_of, read_matches
 from nmfsync.exchange.tracks import write_source_tracks
 from nmfsync.matching.verification import check_geometry, verify
 from nmfsync.report.change_page import write_change_report
-from nmfsync.report.estimates import result_sentence
-from nmfsync.runtime.files import check_target, staging
+from nmfsync.report.estimates import names_of, result_sentence
+from nmfsync.report.image_graph import graph_warnings
+from nmfsync.runtime.files import check_target, sha256_of, staging
+from nmfsync.runtime.provenance import Clock
 from nmfsync.runtime.publish import commit, finish, locked, recover
 from nmfsync.synchronisation.calibration import calibrate_by_cycles
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, Function, Method
@@ -69,6 +72,7 @@ def synchronise_file(
     added: str = "none",
     overwrite: bool = False,
     progress: bool = False,
+    command: str = "Python: synchronise_file",
     **options: Any,
 ) -> SynchronisedFile:
     """Make the matches of a file consistent, and write a file of the same format.
@@ -95,6 +99,8 @@ def synchronise_file(
         file of hloc: "none", those of images that had matches ("matched"), or "all".
     overwrite : bool
         Replace what exists.
+    command : str
+        What the provenance says was called.
 
     Returns
     -------
@@ -110,7 +116,7 @@ def synchronise_file(
     NmfsyncError
         If the file cannot be used, an option is not valid, or an output exists.
     """
-    path, out = Path(path), Path(out)
+    clock, path, out = Clock(), Path(path), Path(out)
     features = None if features is None else Path(features)
     kind = format_of(path)
     if out.suffix.lower() not in kind.endings:
@@ -125,18 +131,34 @@ def synchronise_file(
         check_geometry(geometry)
     with staging(out) as folder:
         with collected_warnings() as texts:
+            reading = Clock()
             matches = read_matches(path, features, verified=False if geometry else None)
             usable = _verified(path, matches, geometry, progress)
+            digests = _digests(path, features)
+            read, working = reading.costs("reading and verification"), Clock()
             result = synchronise(usable, method, universe_size, theta, seed, progress, **options)
+            worked = working.costs("synchronisation")
             written = result if kind is NPZ else choose(result, added)
             kind.write(written, folder / out.name)
-        change = compare(matches, written)
+        change, comparing = compare(matches, written), Clock()
         confidence, origin = _estimate(result, usable)
+        graph = graph_of_images(result, confidence)
+        texts += graph_warnings(graph, names_of(result))
+        costs = [read, worked, comparing.costs("estimates")]
         remarks = _remarks(result, written, change, folder / out.name, confidence, origin)
         names = (path.name, out.name)
         settings = dict(result.settings or {})
         write_change_report(
-            folder / report.name, names, settings, change, result, confidence, remarks, texts
+            folder / report.name,
+            names,
+            settings,
+            change,
+            result,
+            confidence,
+            remarks,
+            texts,
+            graph,
+            clock.provenance(command, digests, costs),
         )
         if isinstance(result, MultiMatching):
             precision = precision_by_track(confidence, result)
@@ -153,6 +175,14 @@ def synchronise_file(
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
     kept = tracks if isinstance(result, MultiMatching) else None
     return SynchronisedFile(out, report, kept, result, change, confidence, tuple(remarks))
+
+
+def _digests(path: Path, features: Path | None) -> dict[str, str]:
+    """Return the SHA-256 of the input files, by name."""
+    found = {path.name: sha256_of(path)}
+    return (
+        found if features is None else {**found, f"features: {features.name}": sha256_of(features)}
+    )
 
 
 def _verified(

@@ -18,9 +18,14 @@ from nmfsync.errors import (
     TooLargeError,
     collected_warnings,
 )
-from nmfsync.evaluation.confidence import Confidence, estimate_confidence, precision_by_track
+from nmfsync.evaluation.confidence import (
+    Confidence,
+    estimate_confidence,
+    precision_by_track,
+)
 from nmfsync.evaluation.curves import ratio_curve
 from nmfsync.evaluation.errors import MatchErrors, match_errors
+from nmfsync.evaluation.image_graph import graph_of_images
 from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image_pairs
 from nmfsync.exchange.tracks import write_tracks
 from nmfsync.features.extract import extract_readable
@@ -30,6 +35,7 @@ from nmfsync.matching.nearest import mutual_nearest, prepare
 from nmfsync.matching.nearest_vnni import LENGTH
 from nmfsync.matching.pairs import select_pairs
 from nmfsync.matching.verification import count_verified, verify
+from nmfsync.report.image_graph import graph_warnings
 from nmfsync.report.paper import write_scene_figures
 from nmfsync.report.scene_page import write_scene_report
 from nmfsync.run.folders import claim_folder
@@ -37,7 +43,8 @@ from nmfsync.run.settings import Settings
 from nmfsync.run.stages import Stages
 from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import Arrays, code_behind, code_of, key_of, versions
-from nmfsync.runtime.files import sweep_below
+from nmfsync.runtime.files import sha256_of, sweep_below
+from nmfsync.runtime.provenance import Clock, Costs
 from nmfsync.runtime.publish import publication
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.listing import listing, summary
@@ -56,6 +63,7 @@ def run_scene(
     data: Path | str | None = None,
     progress: Callable[[str], None] | None = None,
     first: bool = True,
+    command: str = "Python: run_scene",
 ) -> SceneEvaluation:
     """Take one scene from its images to its report.
 
@@ -80,6 +88,8 @@ def run_scene(
         also shows progress bars inside the long ones.
     first : bool
         False for a folder whose plain name is meant for another one.
+    command : str
+        What the provenance says was called.
 
     Returns
     -------
@@ -94,7 +104,7 @@ def run_scene(
     OSError
         If the output cannot be written.
     """
-    settings = settings or Settings()
+    settings, clock = settings or Settings(), Clock()
     step = progress or (lambda _step: None)
     step("images")
     with collected_warnings() as remarks:
@@ -141,6 +151,7 @@ def run_scene(
     image_pairs, left_out = evaluate_image_pairs(
         results[tracks], confidences[tracks], errors[tracks]
     )
+    graph = graph_of_images(results[tracks], confidences[tracks])
     evaluation = SceneEvaluation(
         scene=scene.name,
         images=len(scene.paths),
@@ -163,7 +174,7 @@ def run_scene(
             )
             for method, result in results.items()
         },
-        warnings=remarks + stages.warnings() + too_large,
+        warnings=remarks + graph_warnings(graph, scene.names) + stages.warnings() + too_large,
         left_out=dict(scene.left_out),
         tracks=tracks,
         ratio_curve=_ratio_curve(matches, errors["input"], scene),
@@ -171,9 +182,26 @@ def run_scene(
         image_pairs_left_out=left_out,
         depth_quality=depth_quality,
         verification=verification,
+        image_graph=graph,
+        provenance=clock.provenance(command, _inputs(scene), _costs(stages)),
     )
     _write(folder, scene, features, results, errors, confidences, evaluation)
     return evaluation
+
+
+def _inputs(scene: Scene) -> dict[str, str]:
+    """Return the SHA-256 of every image, by name."""
+    digests = scene.digests or map(sha256_of, scene.paths)
+    return dict(zip(scene.names, digests, strict=True))
+
+
+def _costs(stages: Stages) -> list[Costs]:
+    """Return what the stages took, under the names that a reader knows."""
+    names = {_stage_of("input"): "matches"}
+    return [
+        replace(costs, stage=names.get(costs.stage, costs.stage.removeprefix(_stage_of(""))))
+        for costs in stages.costs()
+    ]
 
 
 def _ratio_curve(

@@ -12,6 +12,7 @@ import numpy as np
 
 from nmfsync.errors import collected_warnings
 from nmfsync.runtime.cache import Arrays, load, save
+from nmfsync.runtime.provenance import Costs, cpu_time
 
 T = TypeVar("T")
 
@@ -28,11 +29,14 @@ class Record:
         Memory that Python and NumPy had allocated at the peak, beyond what was
         there before (10⁶ bytes).
     warnings : list of str
+    cpu_seconds : float or None
+        See `Costs`.
     """
 
     seconds: float
     peak_memory_mb: float
     warnings: list[str]
+    cpu_seconds: float | None = None
 
 
 class Stages:
@@ -51,12 +55,15 @@ class Stages:
         By name of the stage, in the order in which they ran.
     keys : dict of str to str
         By name of the stage: a digest of all that its result depends on.
+    kept : set of str
+        Names of the stages whose results were on disk.
     """
 
     def __init__(self, folder: Path, bars: bool) -> None:
         self.folder, self.bars = folder, bars
         self.records: dict[str, Record] = {}
         self.keys: dict[str, str] = {}
+        self.kept: set[str] = set()
 
     def measure(self, name: str, compute: Callable[[], T]) -> T:
         """Run a stage whose result is not kept; return its result."""
@@ -101,6 +108,7 @@ class Stages:
         stored = load(path, key, lambda arrays: (_record_in(arrays), unpack(arrays)))
         if stored is not None:
             self.records[name], result = stored
+            self.kept.add(name)
             return result
         prepare()
         result = self.measure(name, compute)
@@ -112,19 +120,26 @@ class Stages:
         """Return what the stages warned of, each text once."""
         return list(dict.fromkeys(w for record in self.records.values() for w in record.warnings))
 
+    def costs(self) -> list[Costs]:
+        """Return what the stages took, in the order in which they ran."""
+        return [
+            Costs(name, record.seconds, record.cpu_seconds, name in self.kept)
+            for name, record in self.records.items()
+        ]
+
 
 def measure(compute: Callable[[], T]) -> tuple[T, Record]:
     """Call `compute`; return its result, and what it took and warned of."""
     with collected_warnings() as texts:
         tracemalloc.start()
         try:
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), cpu_time()
             result = compute()
-            seconds = time.perf_counter() - start
+            seconds, cpu = time.perf_counter() - start, cpu_time() - cpu
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-    return result, Record(seconds, peak / 1e6, texts)
+    return result, Record(seconds, peak / 1e6, texts, cpu)
 
 
 def _record_in(arrays: dict[str, Any]) -> Record:
