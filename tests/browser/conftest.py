@@ -41,7 +41,9 @@ def open_page(browser) -> Iterator[Any]:
         page.set_default_timeout(10_000)
         page.on("pageerror", lambda error: faults.append(f"error: {error}"))
         page.on("console", lambda m: m.type in ("error", "warning") and faults.append(m.text))
-        page.on("request", lambda r: r.url.startswith("http") and faults.append(f"request: {r.url}"))
+        page.on(
+            "request", lambda r: r.url.startswith("http") and faults.append(f"request: {r.url}")
+        )
         page.goto(Path(path).resolve().as_uri())
         return page
 
