@@ -92,18 +92,21 @@ def write_report(folder, scene, features, warnings=(), depth_quality=None):
         evaluation_of(scene, features, results, warnings), depth_quality=depth_quality or {}
     )
     errors = {name: match_errors(m, features, scene.truth) for name, m in results.items()}
-    write_scene_report(folder, scene, features, results, errors, evaluation)
+    sure = {name: estimate_confidence(m, results["input"]) for name, m in results.items()}
+    write_scene_report(folder, scene, features, results, errors, sure, evaluation)
     return (folder / "report.html").read_text()
 
 
 class Page(HTMLParser):
-    """Collects tags, addresses and text, and checks that tags are closed in order."""
+    """Collects tags, addresses, text and the data of the viewer; checks the order of tags."""
 
     VOID = ("meta", "img", "br", "link", "input", "hr")
 
     def __init__(self, html):
         super().__init__()
-        self.open, self.tags, self.sources, self.links, self.text = [], [], [], [], ""
+        self.open, self.tags, self.sources, self.links = [], [], [], []
+        self.text = self.data = ""
+        self.in_data = False
         self.feed(html)
         self.close()
         assert self.open == []
@@ -112,6 +115,7 @@ class Page(HTMLParser):
         self.tags.append(tag)
         self.sources += [value for key, value in attrs if key == "src"]
         self.links += [value for key, value in attrs if key == "href"]
+        self.in_data = ("id", "viewer-data") in attrs
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -119,4 +123,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text += data
+        if self.open[-1:] != ["script"]:
+            self.text += data
+        elif self.in_data:
+            self.data += data

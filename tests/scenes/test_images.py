@@ -13,7 +13,7 @@ from PIL import Image
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.features.sift import extract
-from nmfsync.scenes.images import IMAGE_SUFFIXES, look_at, read_gray, read_image
+from nmfsync.scenes.images import IMAGE_SUFFIXES, look_at, read_gray, read_image, read_stored
 
 # Two rows of three pixels, so that width and height, and the colours, cannot be confused.
 RGB = np.array(
@@ -329,3 +329,10 @@ def test_jpeg_whose_second_half_is_empty_is_an_error(write_image, kind, fill):
     path = write_image("cut.jpg", cut + fill * len(cut))
     with pytest.raises(NmfsyncError, match=r"cut\.jpg: is damaged or incomplete"):
         read_image(path)
+
+
+def test_stored_pixels_are_grey_or_blue_green_red(write_image):
+    grey = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    colour = np.stack([grey, 2 * grey, 3 * grey], axis=-1)
+    assert np.array_equal(read_stored(write_image("grey.png", grey)), grey)
+    assert np.array_equal(read_stored(write_image("colour.png", colour)), colour)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nmfsync.runtime.progress import phase, showing
 from nmfsync.truth.epipolar import distance_to_lines, rays
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches
@@ -157,6 +157,45 @@ def epipolar_errors(
     distance_of_q = distance_of_p[np.argsort(q, kind="stable")]
     larger = np.array([max(f.image_size) for f in features])
     return MatchErrors(p, q, (distance_of_p + distance_of_q) / 2 / larger[image[q]])
+
+
+def epipolar_pixels(
+    p: IntArray, q: IntArray, xy: Sequence[AnyArray], cameras: Sequence[Camera]
+) -> FloatArray:
+    """Measure the distances of some matches to their epipolar lines (see `epipolar_distance`).
+
+    Parameters
+    ----------
+    p, q : (n,) ints
+        Matched features, numbered through all images.
+    xy : sequence of (n, 2) arrays, length k
+        Positions of the features of every image, in pixels.
+    cameras : sequence of Camera, length k
+
+    Returns
+    -------
+    (n,) float64 array
+        The mean distance in both images, in pixels; NaN where there is no epipolar line.
+    """
+    image = np.repeat(np.arange(len(xy)), [len(points) for points in xy])
+    centres = np.array([camera.centre for camera in cameras])
+    directions = np.concatenate(
+        [rays(camera, points) for camera, points in zip(cameras, xy, strict=True)]
+    )
+
+    def distance_of(a: IntArray, b: IntArray) -> FloatArray:
+        distance = np.empty(len(a))
+        order = np.argsort(image[a], kind="stable")
+        ends = np.searchsorted(image[a][order], np.arange(len(cameras) + 1))
+        for i, camera in enumerate(cameras):
+            rows = order[ends[i] : ends[i + 1]]
+            baseline = centres[image[b[rows]]] - centres[i]
+            distance[rows] = distance_to_lines(
+                camera, directions[a[rows]], baseline, directions[b[rows]]
+            )
+        return distance
+
+    return (distance_of(p, q) + distance_of(q, p)) / 2
 
 
 def _between_images(matches: Matches) -> tuple[IntArray, IntArray]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfsync.evaluation.confidence import Confidence
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.evaluation.tracks import TrackCounts, track_counts
@@ -47,6 +48,7 @@ from nmfsync.report.page import (
 )
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.report.takeaway import take_away
+from nmfsync.report.viewer_data import scene_viewer_data, viewer_json
 from nmfsync.scenes.scene import Scene
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.features import Features
@@ -103,6 +105,7 @@ def write_scene_report(
     features: Sequence[Features],
     results: dict[str, Matches],
     errors: Mapping[str, MatchErrors],
+    confidences: Mapping[str, Confidence],
     evaluation: SceneEvaluation,
 ) -> None:
     """Write `report.html` and its pictures.
@@ -123,6 +126,8 @@ def write_scene_report(
         "input" first, then the methods.
     errors : dict of str to MatchErrors
         The errors of `results`.
+    confidences : dict of str to Confidence
+        How likely the matches of `results` are right.
     evaluation : SceneEvaluation
         The evaluation of `results`.
 
@@ -144,6 +149,9 @@ def write_scene_report(
     overlays = _overlays(scene, features, results, errors)
     for picture in plots + graph + overlays:
         write_bytes(folder / picture.file, picture.png)
+    data = scene_viewer_data(
+        scene, features, results, evaluation.tracks, confidences, errors, evaluation.truth
+    )
     # Methods that are always consistent first: the page opens with one of them.
     methods = sorted(evaluation.methods, key=lambda name: name not in counts)
     columns = _columns(evaluation)
@@ -162,7 +170,8 @@ def write_scene_report(
         graph=graph,
         graph_sentences=graph_sentences(evaluation.image_graph, scene.names),
         plots=plots,
-        overlays=overlays,
+        overlays=[picture.file for picture in overlays],
+        viewer_json=viewer_json(data),
         images=_image_rows(scene, features),
         depths_known=_depths_known(scene, features),
         depth_row=_depth_row(evaluation.depth_quality),
@@ -247,7 +256,7 @@ def _overlays(
     results: Mapping[str, Matches],
     errors: Mapping[str, MatchErrors],
 ) -> list[Picture]:
-    """Draw the pictures with photographs, in the order of the page."""
+    """Draw the pictures with photographs, which are files beside the page."""
     pictures = []
     caption = _PAIR_CAPTION if scene.truth is not None else _PAIR_CAPTION_WITHOUT_TRUTH
     for a, b in overlay_pairs(len(features)):

@@ -390,6 +390,6 @@ def _write(
             precision = precision_by_track(confidences[evaluation.tracks], tracks)
             xy = [f.xy for f in features]
             write_tracks(new / "tracks.csv", tracks, scene.names, xy, precision)
-        write_scene_report(new, scene, features, results, errors, evaluation)
+        write_scene_report(new, scene, features, results, errors, confidences, evaluation)
         if evaluation.settings["figures"]:
             write_scene_figures(new, scene, features, results, errors, evaluation)

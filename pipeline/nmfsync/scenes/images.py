@@ -188,6 +188,27 @@ def read_image(path: Path | str, sha256: str | None = None) -> NDArray[np.uint8]
     return _colour(pixels, code)
 
 
+def read_stored(path: Path | str, sha256: str | None = None) -> NDArray[np.uint8]:
+    """Read an image file in grey or colour, as it is stored.
+
+    Parameters
+    ----------
+    path, sha256
+        As for `read_image`.
+
+    Returns
+    -------
+    (h, w) uint8 array
+        If it is grey; else (h, w, 3), in the order blue, green, red. It must not be written to.
+
+    Raises
+    ------
+    NmfsyncError
+        As `read_image`.
+    """
+    return _decode(Path(path), sha256)[0]
+
+
 def read_gray(path: Path | str, sha256: str | None = None) -> NDArray[np.uint8]:
     """Read an image file in grey: 0.299 R + 0.587 G + 0.114 B of `read_image`.
 
