@@ -102,6 +102,43 @@ def test_reads_what_pycolmap_wrote(tmp_path, columns):
     assert contents(tmp_path) == before
 
 
+def test_scales_and_orientations_are_those_that_colmap_computes(database):
+    """The diameter of the blob is twice σ; COLMAP's angle is clockwise, in radians."""
+    rng = np.random.default_rng(0)
+    shapes = rng.normal(0, 3, (N, 6)).astype(np.float32)
+    shapes[0, 2:] = 1, 0, 0, 1  # COLMAP's own for a position only
+    shapes[1, 2:] = 0
+    shapes[2, 2:] = np.nan
+    shapes[3, 2:] = 3e38
+    four = np.column_stack([np.zeros((3, 2)), [2.5, 1, -1], [-np.pi / 2, 0, 1]]).astype("<f4")
+    sql(database, "UPDATE keypoints SET cols = 6, data = ? WHERE image_id = 1", [shapes.tobytes()])
+    sql(database, "UPDATE keypoints SET rows = 3, cols = 4, data = ? WHERE image_id = 2",
+        [four.tobytes()])  # fmt: skip
+    sql(database, "DELETE FROM keypoints WHERE image_id = 4")
+    sql(database, "DELETE FROM matches")
+    sql(database, "UPDATE cameras SET width = 'wide' WHERE camera_id = 2")
+    source = PairwiseMatches.from_colmap(database).source
+    affine, round_, plain, none, *_ = source.keypoints()
+    columns = ("x", "y", "a11", "a12", "a21", "a22")
+    theirs = [
+        pycolmap.FeatureKeypoint(dict(zip(columns, row, strict=True)))
+        for row in shapes[4:].tolist()
+    ]
+    np.testing.assert_allclose(affine.scale[4:], [2 * k.compute_scale() for k in theirs], rtol=1e-5)
+    angles = np.rad2deg([k.compute_orientation() for k in theirs])
+    assert np.abs((affine.orientation[4:] - angles + 180) % 360 - 180).max() < 1e-3
+    assert affine.scale[:4].tolist() == [0, 0, 0, 0]
+    assert np.isnan(affine.orientation[[0, 2]]).all()
+    assert round_.scale.tolist() == [5, 0, 0]
+    np.testing.assert_allclose(round_.orientation, [270, np.nan, np.rad2deg(1)])
+    assert set(plain.scale) == {0}
+    assert np.isnan(plain.orientation).all()
+    assert none.xy.shape == (0, 2)
+    assert [k.image_size for k in source.keypoints()] == [(640, 480), None] * 3
+    for keypoints, xy in zip(source.keypoints(), source.xy(), strict=True):
+        np.testing.assert_array_equal(keypoints.xy, xy)
+
+
 def test_verified_matches_come_first(database):
     with pytest.raises(NmfsyncError, match="contains no verified matches"):
         PairwiseMatches.from_colmap(database, verified=True)

@@ -218,6 +218,22 @@ def test_damaged_files_are_named(files, tmp_path):
         PairwiseMatches.from_hloc(matches, tmp_path / "odd.h5")
 
 
+def test_scales_and_orientations_are_read_if_hloc_stored_them(files):
+    matches, features = files
+    with h5py.File(features, "r+") as file:
+        file["a.jpg"]["scales"] = np.array([1, 2, 4, 0, np.inf], np.float16)
+        file["a.jpg"]["oris"] = np.array([0, -90, 450, np.nan, np.inf], np.float16)  # degrees
+        file["b.jpg"]["scales"] = np.ones(7)  # of other features
+        del file["b.jpg"]["image_size"]
+        del file["sub/c.jpg"]["image_size"]
+        file["sub/c.jpg"]["image_size"] = [np.nan, -1]
+    first, second, third = PairwiseMatches.from_hloc(matches, features).source.keypoints()
+    assert first.scale.tolist() == [2, 4, 8, 0, 0]
+    np.testing.assert_array_equal(first.orientation, [0, 270, 90, np.nan, np.nan])
+    assert set(second.scale) == set(third.scale) == {0}
+    assert [k.image_size for k in (first, second, third)] == [(640, 480), None, None]
+
+
 # Out -----------------------------------------------------------------------------------
 
 

@@ -13,7 +13,14 @@ from PIL import Image
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.features.sift import extract
-from nmfsync.scenes.images import IMAGE_SUFFIXES, look_at, read_gray, read_image, read_stored
+from nmfsync.scenes.images import (
+    IMAGE_SUFFIXES,
+    exif_orientation,
+    look_at,
+    read_gray,
+    read_image,
+    read_stored,
+)
 
 # Two rows of three pixels, so that width and height, and the colours, cannot be confused.
 RGB = np.array(
@@ -214,6 +221,22 @@ def test_exif_orientation_is_ignored(tmp_path):
     assert look_at(path).size == (60, 50)
     assert read_image(path).shape == (50, 60, 3)
     assert read_gray(path).shape == (50, 60)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(6, 6), (1, 1), (0, 1), (9, 1)])
+def test_exif_orientation_is_read_where_it_makes_sense(tmp_path, value, expected):
+    exif = Image.Exif()
+    exif[0x0112] = value
+    Image.new("RGB", (60, 50)).save(tmp_path / "a.jpg", exif=exif)
+    assert exif_orientation(tmp_path / "a.jpg") == expected
+
+
+def test_damaged_exif_does_not_turn_an_image(tmp_path):
+    path = tmp_path / "a.jpg"
+    Image.new("RGB", (60, 50)).save(path, exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
+    assert exif_orientation(path) == 1
+    Image.new("RGB", (60, 50)).save(tmp_path / "a.tif")
+    assert exif_orientation(tmp_path / "a.tif") == 1
 
 
 def test_names_outside_ascii(tmp_path):

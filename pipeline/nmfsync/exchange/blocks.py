@@ -1,15 +1,24 @@
 """What all formats share: where matches come from, checks, and the way to W and back."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, shown
-from nmfsync.types.arrays import AnyArray, IntArray
-from nmfsync.types.matches import ImagePair, Matches, MultiMatching, PairwiseMatches
+from nmfsync.types.arrays import AnyArray, Float32Array, IntArray
+from nmfsync.types.matches import (
+    ImagePair,
+    Matches,
+    MultiMatching,
+    PairwiseMatches,
+    StoredKeypoints,
+)
 
 ADDED = ("none", "matched", "all")
+
+_LONGEST = 10**6  # pixels of the side of an image
 
 
 def check_positions(name: str, xy: AnyArray) -> None:
@@ -21,6 +30,30 @@ def check_positions(name: str, xy: AnyArray) -> None:
             f"keypoint {row} of {shown(name)} is at ({xy[row, 0]}, {xy[row, 1]}), which is not "
             "finite; extract its features and match it again"
         )
+
+
+def to_keypoints(
+    xy: Float32Array, sigma: AnyArray, degrees: AnyArray, size: tuple[Any, Any] | None
+) -> StoredKeypoints:
+    """Gather what a file says of the features of an image, which need not make sense.
+
+    Parameters
+    ----------
+    xy : (n, 2) float32 array
+    sigma : (n,) array
+        SIFT's σ in pixels; not finite, or not above 0, if it is not known.
+    degrees : (n,) array
+        Orientations, clockwise as the image is seen; not finite if they are not known.
+    size : tuple or None
+        Width and height of the image, if they are stored.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = (2 * sigma).astype(np.float32)
+        scale[~(np.isfinite(scale) & (scale > 0))] = 0
+        orientation = np.mod(degrees, 360).astype(np.float32)
+        orientation[~np.isfinite(orientation)] = np.nan
+    known = size is not None and all(isinstance(n, int) and 0 < n < _LONGEST for n in size)
+    return StoredKeypoints(xy, scale, orientation, size if known else None)
 
 
 def check_rows(pair: ImagePair, names: Sequence[str], sizes: Sequence[int]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, shown
-from nmfsync.exchange.blocks import check_positions, check_rows, choose, to_matches
+from nmfsync.exchange.blocks import check_positions, check_rows, choose, to_keypoints, to_matches
 from nmfsync.runtime.cache import key_of
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import (
@@ -33,8 +33,8 @@ from nmfsync.runtime.files import (
     staging,
     writing,
 )
-from nmfsync.types.arrays import AnyArray, Float32Array
-from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
+from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray
+from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source, StoredKeypoints
 
 MAGIC = b"SQLite format 3\0"
 
@@ -86,6 +86,17 @@ class ColmapSource(Source):
             images = _read_images(database)
             _check_unchanged(images, self)
             return [xy - np.float32(0.5) for xy in images[2]]
+
+    def keypoints(self) -> list[StoredKeypoints]:
+        """Positions, scales and orientations of every image, and the size of its camera."""
+        with _open_read_only(self.path) as database:
+            ids, _, positions = images = _read_images(database)
+            _check_unchanged(images, self)
+            sizes = _read_sizes(database)
+            return [
+                to_keypoints(xy - np.float32(0.5), *_read_shapes(database, image), sizes.get(image))
+                for image, xy in zip(ids, positions, strict=True)
+            ]
 
 
 def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatches:
@@ -350,6 +361,34 @@ def _positions(name: str, n: Any, columns: Any, data: Any) -> Float32Array:
     xy = keypoints[:, :2].reshape(-1, 2).copy()
     check_positions(name, xy)
     return xy
+
+
+def _read_sizes(database: sqlite3.Connection) -> dict[int, tuple[Any, Any]]:
+    """Return width and height, as stored, of the camera of every image that has one."""
+    query = "SELECT image_id, width, height FROM images JOIN cameras USING (camera_id)"
+    return {image: (width, height) for image, width, height in database.execute(query)}
+
+
+def _read_shapes(database: sqlite3.Connection, image: int) -> tuple[FloatArray, FloatArray]:
+    """Return SIFT's σ, and the orientations in degrees, of the keypoints of an image."""
+    query = "SELECT rows, cols, data FROM keypoints WHERE image_id = ?"
+    n, columns, data = database.execute(query, [image]).fetchone() or (0, 2, b"")
+    stored = _array(n, columns, data, "<f4")
+    return _shapes(np.empty((0, 2)) if stored is None else stored.astype(np.float64))
+
+
+def _shapes(keypoints: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return σ and degrees of keypoints (n, 2), (n, 4) or (n, 6); NaN where they are not known."""
+    sigma, radians = np.full((2, len(keypoints)), np.nan)
+    if keypoints.shape[1] == 4:
+        sigma, radians = keypoints[:, 2:].T
+    elif keypoints.shape[1] == 6:
+        # A rotation, times a scale along each axis, and a shear.
+        a11, a12, a21, a22 = keypoints[:, 2:].T
+        sigma, radians = (np.hypot(a11, a21) + np.hypot(a12, a22)) / 2, np.arctan2(a21, a11)
+    # What COLMAP writes if it knows the position only.
+    unknown = (sigma == 1) & (radians == 0)
+    return np.where(unknown, np.nan, sigma), np.where(unknown, np.nan, np.rad2deg(radians))
 
 
 def _array(n: Any, columns: Any, data: Any, dtype: str) -> AnyArray | None:

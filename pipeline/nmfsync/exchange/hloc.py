@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, near_names, shown
-from nmfsync.exchange.blocks import check_positions, check_rows, choose, to_matches
+from nmfsync.exchange.blocks import check_positions, check_rows, choose, to_keypoints, to_matches
 from nmfsync.runtime.cache import key_of
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import (
@@ -33,12 +33,13 @@ from nmfsync.runtime.files import (
     staging,
     writing,
 )
-from nmfsync.types.arrays import AnyArray, Float32Array
-from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source
+from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray
+from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source, StoredKeypoints
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 
 _KEYPOINTS = "keypoints"  # data set of an image
+_SIGMAS, _DEGREES, _SIZE = "scales", "oris", "image_size"  # others, which need not be there
 _MATCHES, _SCORES = "matches0", "matching_scores0"  # data sets of a pair
 
 # No compression of real data reaches this; a few bytes can claim to be terabytes.
@@ -66,6 +67,13 @@ class HlocSource(Source):
             names, xy = _read_images(file)
             _check_unchanged("images or keypoints", key_of(names, *xy), self.digests[0])
             return xy
+
+    def keypoints(self) -> list[StoredKeypoints]:
+        """Positions of every image, and scales, orientations and size if hloc stored them."""
+        with _open(self.features) as file:
+            names, xy = _read_images(file)
+            _check_unchanged("images or keypoints", key_of(names, *xy), self.digests[0])
+            return [_read_keypoints(file[n], p) for n, p in zip(names, xy, strict=True)]
 
 
 def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMatches:
@@ -238,6 +246,24 @@ def _read_positions(group: Any, name: str) -> Float32Array:
         xy = keypoints[:, :2].astype(np.float32)
     check_positions(name, xy)
     return xy
+
+
+def _read_keypoints(group: Any, xy: Float32Array) -> StoredKeypoints:
+    width, height = _read_optional(group, _SIZE, 2)
+    known = np.isfinite([width, height]).all()
+    size = (int(width), int(height)) if known else None
+    return to_keypoints(
+        xy, _read_optional(group, _SIGMAS, len(xy)), _read_optional(group, _DEGREES, len(xy)), size
+    )
+
+
+def _read_optional(group: Any, name: str, n: int) -> FloatArray:
+    """Read a data set of n numbers; NaN if there is none, or one of another kind."""
+    h5py = optional("h5py", "hloc")
+    item = group.get(name)
+    if isinstance(item, h5py.Dataset) and item.shape == (n,) and item.dtype.kind in "fiu":
+        return _read_dataset(group, name).astype(np.float64)
+    return np.full(n, np.nan)
 
 
 def _read_dataset(group: Any, name: str) -> AnyArray:

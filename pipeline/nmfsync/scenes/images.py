@@ -15,7 +15,7 @@ reader of scikit-image, reads TIFF files, many of which the other two refuse or 
 import logging
 import stat
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -26,7 +26,7 @@ import cv2
 import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.files import read_hashed
@@ -134,6 +134,41 @@ def look_at(path: Path | str) -> ImageFile:
             with _open(data, path.suffix) as image:
                 size = image.size
         return ImageFile(path, size, sha256)
+
+
+def exif_orientation(path: Path | str, sha256: str | None = None) -> int:
+    """Return how an image file asks to be turned when it is shown, which no other function does.
+
+    Parameters
+    ----------
+    path, sha256
+        As for `read_image`.
+
+    Returns
+    -------
+    int
+        From 1 to 8, as EXIF numbers them; 1, not at all, if it does not say.
+
+    Raises
+    ------
+    NmfsyncError
+        If the file is missing or is not an image.
+    """
+    path = Path(path)
+    with _file_errors(path):
+        data, _ = read_hashed(path, sha256)
+        if _is_tiff(data):  # Pillow cannot open every one of these
+            return 1
+        with _open(data, path.suffix) as image:
+            asked = _exif(image).get(ExifTags.Base.Orientation, 1)
+    return asked if asked in range(1, 9) else 1
+
+
+def _exif(image: Image.Image) -> Mapping[int, Any]:
+    try:
+        return image.getexif()
+    except Exception:  # damaged entries raise errors of many kinds, and the image can be read
+        return {}
 
 
 def read_image(path: Path | str, sha256: str | None = None) -> NDArray[np.uint8]:

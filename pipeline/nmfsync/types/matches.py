@@ -19,6 +19,27 @@ from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.notebook import html_facts
 
 
+class StoredKeypoints(NamedTuple):
+    """The features of an image as another program stores them.
+
+    Attributes
+    ----------
+    xy : (n, 2) float32 array
+        As of `Source.xy`.
+    scale : (n,) float32 array
+        Diameter of the blob in pixels, as of `Features`; 0 if it is not known.
+    orientation : (n,) float32 array
+        Degrees from 0 to 360, clockwise as the image is seen; NaN if it is not known.
+    image_size : tuple of int, or None
+        Width and height, in pixels, of the image in which the positions are, if the file says.
+    """
+
+    xy: NDArray[np.float32]
+    scale: NDArray[np.float32]
+    orientation: NDArray[np.float32]
+    image_size: tuple[int, int] | None
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """Where matches come from, so that a file like it can be written.
@@ -42,6 +63,10 @@ class Source:
 
         Pixels, x to the right and y down; the centre of the top-left pixel is (0, 0).
         """
+        raise NotImplementedError
+
+    def keypoints(self) -> list[StoredKeypoints]:
+        """Positions, and what the file knows of the sizes and orientations, for every image."""
         raise NotImplementedError
 
 
