@@ -394,6 +394,7 @@ def test_synchronise_counts_inconsistent_tracks(nmfsync_command):
     matches_of([(0, 2), (2, 4), (1, 4), (3, 5)], [2, 2, 2]).save("m.npz")
     outcome = nmfsync_command("synchronise", "m.npz", "-o", "out.npz", "--method", "unionfind")
     rows = [line.replace("│", " ").split() for line in outcome.out.splitlines() if "│" in line]
+    assert rows.pop(1)[-1] == "%"  # estimated precision
     assert [row[-2:] for row in rows] == [
         ["4", "1"],  # matches
         ["1", "1"],  # tracks

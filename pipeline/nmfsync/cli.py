@@ -631,6 +631,14 @@ def synchronise(
             metavar="CHOICE",
         ),
     ] = "none",
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            help="Show the matches on these photographs in the report; they are found by their "
+            "names in MATCHES (COLMAP and hloc).",
+            metavar="DIR",
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite OUT, OUT.tracks.csv and OUT.report.html.")
     ] = False,
@@ -655,6 +663,7 @@ def synchronise(
             overwrite=force,
             progress=True,
             command=command_line(sys.argv[1:]),
+            images=images,
         )
         _print_change(done)
     _say(f"Wrote {done.path}")
@@ -674,7 +683,7 @@ def _print_change(done: SynchronisedFile) -> None:
     table.add_column("")
     for heading in ("before", "after"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in change_rows(change):
+    for row in change_rows(change, done.precision):
         table.add_row(*row)
     console.print(table)
     settings = flatten(done.result.settings or {})

@@ -62,18 +62,19 @@ def files_of_other_programs(tmp_path_factory):
     """Files called database.db, matches.h5, features.h5 and matches.npz."""
     h5py = pytest.importorskip("h5py")
     folder = tmp_path_factory.mktemp("others")
-    xy = write_database(folder / "database.db")
+    # Some are called like the photographs.
+    xy = write_database(folder / "database.db", [f"view{v}.png" for v in range(6)])
     matches = nmfsync.PairwiseMatches.from_colmap(folder / "database.db")
     matches.save(folder / "matches.npz")
     with h5py.File(folder / "features.h5", "w") as features:
         for view, positions in enumerate(xy):
-            features[f"view{view}.jpg/keypoints"] = positions
+            features[f"view{view}.png/keypoints"] = positions
     with h5py.File(folder / "matches.h5", "w") as file:
         for pair in matches.by_image_pair():
             row = [-1] * len(xy[pair.i])
             for a, b in pair.rows.tolist():
                 row[a] = b
-            file[f"view{pair.i}.jpg/view{pair.j}.jpg/matches0"] = row
+            file[f"view{pair.i}.png/view{pair.j}.png/matches0"] = row
     return folder
 
 

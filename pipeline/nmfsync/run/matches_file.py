@@ -4,13 +4,18 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
-from nmfsync.evaluation.confidence import Confidence, estimate_confidence, precision_by_track
+from nmfsync.evaluation.confidence import (
+    Confidence,
+    estimate_confidence,
+    is_listed,
+    precision_by_track,
+)
 from nmfsync.evaluation.image_graph import graph_of_images
 from nmfsync.evaluation.tracks import Change, compare
 from nmfsync.exchange.blocks import check_added, choose
@@ -21,6 +26,7 @@ from nmfsync.matching.verification import check_geometry, verify
 from nmfsync.report.change_page import write_change_report
 from nmfsync.report.estimates import names_of, result_sentence
 from nmfsync.report.image_graph import graph_warnings
+from nmfsync.run.matches_viewer import Photographs, viewer_of
 from nmfsync.runtime.files import check_target, sha256_of, staging
 from nmfsync.runtime.provenance import Clock
 from nmfsync.runtime.publish import commit, finish, locked, recover
@@ -49,6 +55,9 @@ class SynchronisedFile:
         their cycles; of no matches if there are neither.
     remarks : tuple of str
         What the figures do not say.
+    precision : tuple of float or None
+        The estimated precision of the matches of the file before and after; None if nothing is
+        known.
     """
 
     path: Path
@@ -58,6 +67,7 @@ class SynchronisedFile:
     change: Change
     confidence: Confidence
     remarks: tuple[str, ...]
+    precision: tuple[float | None, float | None]
 
 
 def synchronise_file(
@@ -72,6 +82,7 @@ def synchronise_file(
     added: str = "none",
     overwrite: bool = False,
     progress: bool = False,
+    images: Path | str | None = None,
     command: str = "Python: synchronise_file",
     **options: Any,
 ) -> SynchronisedFile:
@@ -99,6 +110,9 @@ def synchronise_file(
         file of hloc: "none", those of images that had matches ("matched"), or "all".
     overwrite : bool
         Replace what exists.
+    images : Path or str, optional
+        The folder of the photographs, for the report. They are found by the names that the file
+        has for them: paths in the folder, or else names that only one file below it has.
     command : str
         What the provenance says was called.
 
@@ -129,10 +143,14 @@ def synchronise_file(
     check_added(added)
     if geometry is not None:
         check_geometry(geometry)
+    if images is not None and kind is NPZ:
+        raise NmfsyncError(f"{path}: an .npz file has no positions to show on photographs; "
+                           "leave out --images")  # fmt: skip
     with staging(out) as folder:
         with collected_warnings() as texts:
             reading = Clock()
             matches = read_matches(path, features, verified=False if geometry else None)
+            photographs = Photographs(matches.source, images) if matches.source else None
             usable = _verified(path, matches, geometry, progress)
             digests = _digests(path, features)
             read, working = reading.costs("reading and verification"), Clock()
@@ -141,27 +159,30 @@ def synchronise_file(
             written = result if kind is NPZ else choose(result, added)
             kind.write(written, folder / out.name)
         change, comparing = compare(matches, written), Clock()
-        confidence, origin = _estimate(result, usable)
-        graph = graph_of_images(result, confidence)
+        estimate = _estimate(matches, usable, result, written)
+        remarks = _remarks(result, written, change, folder / out.name, estimate)
+        graph = graph_of_images(result, estimate.confidence)
         texts += graph_warnings(graph, names_of(result))
         costs = [read, worked, comparing.costs("estimates")]
-        remarks = _remarks(result, written, change, folder / out.name, confidence, origin)
-        names = (path.name, out.name)
-        settings = dict(result.settings or {})
+        viewer = ""
+        if photographs and images:
+            viewer = viewer_of(photographs, estimate.results, estimate.confidences)
+            texts += photographs.warnings
         write_change_report(
             folder / report.name,
-            names,
-            settings,
+            (path.name, out.name),
             change,
-            result,
-            confidence,
+            estimate.results,
+            estimate.confidences,
+            estimate.precision,
             remarks,
             texts,
+            viewer,
             graph,
             clock.provenance(command, digests, costs),
         )
         if isinstance(result, MultiMatching):
-            precision = precision_by_track(confidence, result)
+            precision = precision_by_track(estimate.confidence, result)
             write_source_tracks(folder / tracks.name, result, result.source, precision)
         with locked(out.parent):
             finish(out.parent, out.name)
@@ -174,7 +195,9 @@ def synchronise_file(
     for text in texts:
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
     kept = tracks if isinstance(result, MultiMatching) else None
-    return SynchronisedFile(out, report, kept, result, change, confidence, tuple(remarks))
+    return SynchronisedFile(
+        out, report, kept, result, change, estimate.confidence, tuple(remarks), estimate.precision
+    )
 
 
 def _digests(path: Path, features: Path | None) -> dict[str, str]:
@@ -196,14 +219,68 @@ def _verified(
     return verify(matches, matches.source.xy(), geometry, progress)
 
 
-def _estimate(result: Matches, known: PairwiseMatches) -> tuple[Confidence, str]:
-    """Estimate how likely matches of a result are right; say from what, "" if from nothing."""
-    if known.weighted and not known.scored:
-        return estimate_confidence(result, known), "the weights of the input"
-    if _has_cycles(known):
-        return estimate_confidence(result, calibrate_by_cycles(known)), "cycles"
-    none = np.empty(0, np.int64)
-    return Confidence(none, none, np.empty(0)), ""
+class _Estimate(NamedTuple):
+    """How right the matches of a file are.
+
+    Attributes
+    ----------
+    results : dict of str to PairwiseMatches or MultiMatching
+        "input", and the method.
+    confidences : dict of str to Confidence
+        Of both; NaN if nothing is known.
+    confidence : Confidence
+        Of the method; of no matches if nothing is known.
+    precision : tuple of float or None
+        The estimated precision of the matches of the file before and after.
+    origin : str
+        From what this is estimated, "" if from nothing.
+    """
+
+    results: dict[str, Matches]
+    confidences: dict[str, Confidence]
+    confidence: Confidence
+    precision: tuple[float | None, float | None]
+    origin: str
+
+
+def _estimate(
+    matches: PairwiseMatches, usable: PairwiseMatches, result: Matches, written: Matches
+) -> _Estimate:
+    """Estimate how right the matches of a file are, and those of a result of the usable ones."""
+    method = (result.settings or {})["method"]
+    known, origin = _probabilities(usable)
+    before, _ = (known, origin) if usable is matches else _probabilities(matches)
+    results = {"input": matches, method: result}
+    if known is None:
+        everything = {name: _listed(of, matches) for name, of in results.items()}
+        return _Estimate(results, everything, _NOTHING, (None, None), "")
+    of_result = estimate_confidence(result, known)
+    of_written = of_result if written is result else estimate_confidence(written, known)
+    of_input = estimate_confidence(matches, before or known)
+    confidences = {"input": of_input, method: of_result}
+    precision = of_input.precision, of_written.precision
+    return _Estimate(results, confidences, of_result, precision, origin)
+
+
+_NOTHING = Confidence(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
+def _probabilities(matches: PairwiseMatches) -> tuple[PairwiseMatches | None, str]:
+    """Return matches weighted by the probability that they are right, and from what; or None."""
+    if matches.weighted and not matches.scored:
+        return matches, "the weights of the input"
+    if _has_cycles(matches):
+        return calibrate_by_cycles(matches), "cycles"
+    return None, ""
+
+
+def _listed(result: Matches, matches: PairwiseMatches) -> Confidence:
+    """List the matches of a result, or those that the input had if there are too many."""
+    if isinstance(result, MultiMatching) and not is_listed(result):
+        result = result.kept_of(matches)
+    above = sparse.triu(result.W, k=1, format="coo")
+    p, q = (ends.astype(np.int64) for ends in above.coords)
+    return Confidence(p, q, np.full(len(p), np.nan))
 
 
 def _has_cycles(matches: PairwiseMatches) -> bool:
@@ -223,11 +300,10 @@ def _remarks(
     written: Matches,
     change: Change,
     made: Path,
-    confidence: Confidence,
-    origin: str,
+    estimate: _Estimate,
 ) -> Sequence[str]:
     """Say what the figures of a change do not."""
-    remarks = []
+    remarks, confidence, origin = [], estimate.confidence, estimate.origin
     if sentence := result_sentence(confidence, origin):
         remarks.append(sentence)
         if len(confidence.p) < result.match_count:
