@@ -147,7 +147,7 @@ def test_filters_buttons_and_keys_choose_a_track(page):
     page.fill("#v-track-number", "7")
     page.keyboard.press("Enter")
     assert page.inner_text("#v-track-status") == (
-        "There is no track 7: the page has the tracks 0 to 2."
+        "There is no track 7: the page has 3 tracks, numbered from 0 to 2."
     )
     assert _title(page) == "Track 1"
 
@@ -292,6 +292,7 @@ def test_a_component_lists_its_tracks(page):
 def test_nothing_is_said_of_what_is_not_known(tmp_path, open_page):
     unknown = {
         "track_judged": [0] * 3,
+        "track_number": [2, 5, 6],
         "track_right": [0] * 3,
         "track_error": [np.nan] * 3,
         "track_probability": [np.nan] * 3,
@@ -317,6 +318,8 @@ def test_nothing_is_said_of_what_is_not_known(tmp_path, open_page):
             "most contradicted and most wrong ones", ""
         ), word
     assert "Good returns 7 tracks; this page has 3 of them" in text
+    assert _title(page) == "Track 2"  # the number of tracks.csv
+    assert page.url.endswith("#track=2")
     assert "No component of the input was inconsistent" in text
     assert page.locator("#v-track-columns th").all_inner_texts() == ["Track", "Views", "Removed"]
     orders = page.locator("#v-track-order option")

@@ -21,7 +21,7 @@ TYPES = {
     "u32": "feature_number pair_matches pair_kept pair_judged pair_right pair_total pair_first "
     "match_a match_b track_first track_members track_right track_judged track_component "
     "track_pair_first contradiction_first contradiction_a contradiction_b contradiction_taken "
-    "track_contradictions "
+    "track_contradictions track_number "
     "component_features component_images component_matches component_removed component_tracks",
     "f32": "feature_x feature_y feature_scale feature_orientation pair_estimated match_error "
     "match_epipolar match_ratio track_error track_probability member_probability",

@@ -50,7 +50,7 @@ METRICS = (
     Metric(
         "mean_track_length",
         "mean track length",
-        lambda m: getattr(m, "mean_track_length", None),
+        lambda m: m.mean_track_length,
         "number",
         0,
     ),

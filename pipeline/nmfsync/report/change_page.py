@@ -19,6 +19,7 @@ from nmfsync.evaluation.match_table import (
 from nmfsync.evaluation.tracks import Change
 from nmfsync.report.estimates import (
     MOST_ROWS,
+    doubtful_links,
     doubtful_rows,
     doubtful_sentence,
     image_pairs_of,
@@ -115,6 +116,7 @@ def write_change_report(
             pairs_left_out=max(0, len(table.pairs) - _MOST_PAIRS),
             doubtful=doubtful_sentence(pairs),
             doubtful_rows=doubtful_rows(pairs, image_names, MOST_ROWS),
+            doubtful_links=doubtful_links(pairs, MOST_ROWS),
             remarks=remarks,
             warnings=warnings,
             graph=graph_picture(graph, image_names, image_names),

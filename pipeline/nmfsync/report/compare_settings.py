@@ -79,7 +79,7 @@ def _options(evaluation: SceneEvaluation, methods: Sequence[str]) -> dict[_Name,
 
 
 def _provenance(evaluation: SceneEvaluation) -> Mapping[str, Any]:
-    return _mapping(getattr(evaluation, "provenance", None))
+    return _mapping(evaluation.provenance)
 
 
 def _mapping(content: Any) -> Mapping[str, Any]:

@@ -117,6 +117,11 @@ def doubtful_rows(
     return [_row(pair, names)[: 5 if measured else 4] for pair in rows]
 
 
+def doubtful_links(pairs: Sequence[ImagePairEvaluation], most: int) -> list[str]:
+    """Return the addresses of the same pairs within a page that has the viewer."""
+    return ["#pair={}-{}".format(*pair.images) for pair in doubtful_pairs(pairs, most)]
+
+
 def _with_enough(pairs: Sequence[ImagePairEvaluation]) -> list[ImagePairEvaluation]:
     return [pair for pair in pairs if pair.matchings >= ENOUGH_MATCHES]
 

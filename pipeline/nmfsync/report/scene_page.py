@@ -21,6 +21,7 @@ from nmfsync.report.descriptions import (
 )
 from nmfsync.report.estimates import (
     MOST_ROWS,
+    doubtful_links,
     doubtful_rows,
     doubtful_sentence,
 )
@@ -165,6 +166,7 @@ def write_scene_report(
         rows=_method_rows(evaluation, columns),
         doubtful=doubtful_sentence(evaluation.image_pairs, evaluation.image_pairs_left_out),
         doubtful_rows=doubtful_rows(evaluation.image_pairs, scene.names, MOST_ROWS),
+        doubtful_links=doubtful_links(evaluation.image_pairs, MOST_ROWS),
         verdicts=[verdict(m, evaluation.methods, counts) for m in methods if m != "input"],
         tracks_kept=_tracks_kept(counts),
         graph=graph,

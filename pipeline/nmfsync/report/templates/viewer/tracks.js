@@ -34,6 +34,8 @@ viewer.ready.then(() => {
   const nameOf = (f) => viewer.label(imageOf(f));
   const featureName = (f) => `${nameOf(f)}, feature ${arrays.feature_number[f]}`;
   const capital = (text) => text[0].toUpperCase() + text.slice(1);
+  // Tracks have their number of tracks.csv, which is not their place where some are left out.
+  const numbering = arrays.track_number?.length ? arrays.track_number : Uint32Array.from({ length: total }, (_, t) => t);
   const reach = (t) => counted(lengthOf(t), "view");
 
   // The pair of members x < y of a track of n: what the page says of their match.
@@ -103,7 +105,7 @@ viewer.ready.then(() => {
   }
 
   const columns = [
-    { head: "Track", text: String },
+    { head: "Track", text: (t) => String(numbering[t]) },
     { head: "Views", title: "Images in which it is seen", order: "length", text: (t) => viewer.count(lengthOf(t)) },
     { head: "Right / judged", title: "Of all its pairs, each in both directions", order: "wrong", when: judged, text: rightText },
     { head: "Largest error", title: "Of all its pairs", order: "error", when: judged, text: (t) => viewer.pixels(arrays.track_error[t]) },
@@ -192,9 +194,10 @@ viewer.ready.then(() => {
   }
 
   function openNumber() {
-    const text = part("number").value, t = Number(text);
-    if (text !== "" && Number.isInteger(t) && t >= 0 && t < total) open(t);
-    else say(`There is no track ${text || "without a number"}: the page has the tracks 0 to ${total - 1}.`);
+    const text = part("number").value, t = text === "" ? -1 : numbering.indexOf(Number(text));
+    const all = `the page has ${viewer.count(total)} tracks, numbered from ${numbering[0]} to ${numbering[total - 1]}`;
+    if (t >= 0) open(t);
+    else say(`There is no track ${text || "without a number"}: ${all}.`);
   }
 
   // --- One track ---------------------------------------------------------------------
@@ -207,14 +210,14 @@ viewer.ready.then(() => {
     if (listed !== rows.join()) fillRows();
     markRow();
     say();
-    part("number").value = t;
-    part("title").textContent = `Track ${t}`;
+    part("number").value = numbering[t];
+    part("title").textContent = `Track ${numbering[t]}`;
     showVerdict(t);
     showViews(t);
     drawMatrix();
     showRemoved(t);
     drawRestLater();
-    if (hash) viewer.remember("track", t);
+    if (hash) viewer.remember("track", numbering[t]);
   }
 
   function showVerdict(t) {
@@ -350,7 +353,7 @@ viewer.ready.then(() => {
     part("book-photo").replaceChildren(photograph(f));
     part("book-patch").dataset.feature = f;
     drawPagePatch();
-    part("book-facts").textContent = [`View ${x + 1} of ${lengthOf(t)} of track ${t}`, `feature ${arrays.feature_number[f]}`, ...memberWords(member)].join(" · ");
+    part("book-facts").textContent = [`View ${x + 1} of ${lengthOf(t)} of track ${numbering[t]}`, `feature ${arrays.feature_number[f]}`, ...memberWords(member)].join(" · ");
     part("book-previous").disabled = x === 0;
     part("book-next").disabled = x === lengthOf(t) - 1;
   }
@@ -591,7 +594,7 @@ viewer.ready.then(() => {
       node("div", { class: "v-buttons" },
         node("button", { type: "button", onclick: () => openPair(a, b) }, `Open ${pairName(imageOf(a), imageOf(b))}`),
         other < 0 ? node("span", { class: "note" }, `The partner is in no track${data.tracks_left_out ? " of this page" : ""}.`)
-          : node("button", { type: "button", onclick: () => visit(other) }, `Partner’s track ${other}`)));
+          : node("button", { type: "button", onclick: () => visit(other) }, `Partner’s track ${numbering[other]}`)));
   }
 
   // The track's own feature in the image of a removed partner, and how well it fits.
@@ -652,13 +655,13 @@ viewer.ready.then(() => {
 
   function addressed() {
     const wanted = viewer.addressed("track");
-    return /^\d+$/.test(wanted ?? "") && Number(wanted) < total ? Number(wanted) : -1;
+    return /^\d+$/.test(wanted ?? "") ? numbering.indexOf(Number(wanted)) : -1;
   }
 
   function about() {
     const method = data.methods[viewer.methodIndex(data.tracks)].name;
     const left = data.tracks_left_out;
-    return left ? `${method} returns ${counted(total + left, "track")}; this page has ${viewer.count(total)} of them: the longest, most doubtful, most contradicted and most wrong ones, and others between them. They are numbered anew.`
+    return left ? `${method} returns ${counted(total + left, "track")}; this page has ${viewer.count(total)} of them: the longest, most doubtful, most contradicted and most wrong ones, and others between them.`
       : `The page has all ${counted(total, "track")} of ${method}.`;
   }
 
@@ -686,7 +689,7 @@ viewer.ready.then(() => {
     drop("order", [...(judged ? [] : ["error", "wrong"]), ...(estimated ? [] : ["doubt"])]);
     drop("shade", Object.keys(shades).filter((name) => !shades[name].when));
     part("image").append(...data.images.map((image, i) => node("option", { value: i }, cut(image.label, 40))));
-    part("number").max = total - 1;
+    part("number").max = numbering[total - 1];
   }
 
   function listen() {
