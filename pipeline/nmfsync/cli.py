@@ -312,9 +312,8 @@ def _console() -> Console:
 
 
 def _print_text(console: Console, text: str, style: str = "") -> None:
-    """Print a sentence from anywhere, broken between words where there are columns."""
-    columns = console.is_terminal or "COLUMNS" in os.environ
-    console.print(printable(text), style=style, soft_wrap=not columns)
+    """Print a sentence from anywhere; on a terminal, lines break between words."""
+    console.print(printable(text), style=style, soft_wrap=not console.is_terminal)
 
 
 def _print_columns(

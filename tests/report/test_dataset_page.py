@@ -40,7 +40,7 @@ def test_data_set_report(three, tmp_path):
     assert pictures == {"fcm.png", "trade-off.png", "reliability.png"}
     assert len(page.sources) == len(pictures)
     # The mean is over the one scene with truth, so it repeats that scene's figures.
-    table = html[html.index("<h2>FCM at 1 %</h2>") :].split("</table>")[0]
+    table = html[html.index("FCM at 1 % of every scene") :].split("</table>")[0]
     mean = table[table.index(">Mean of 1</th>") :].split("</tr>")[0]
     row = table[table.index(">set/scene</a>") :].split("</tr>")[0]
     assert mean.split("<td>")[1:] == row.split("<td>")[1:]
@@ -63,7 +63,7 @@ def with_figures(evaluation, name, shares, consistent=("nmfsync", "clear"), cove
 
 
 def table_of(html, title):
-    table = html[html.index(f"<h2>{title}</h2>") :].split("</table>")[0]
+    table = html[html.index(f"{title} of every scene") :].split("</table>")[0]
     rows = [row.split("</tr>")[0] for row in table.split("<tr>")[1:]]
     return [re.sub("<[^>]*>", " ", row.replace("</span></td>", "*</td>")).split() for row in rows]
 
@@ -128,7 +128,7 @@ def test_remarks_of_single_methods_stand_below_the_table(three, tmp_path):
     assert evaluations[0].tracks == "nmfsync"
     assert evaluations[0].remarks == [texts["input"]]
     write_dataset_report(tmp_path, "set", evaluations)
-    above, below = (tmp_path / "report.html").read_text().split("<h2>FCM at 1 %", 1)
+    above, below = (tmp_path / "report.html").read_text().split("FCM at 1 % of every scene", 1)
     assert "of the run" in above
     assert texts["nmfsync"] in above
     assert texts["input"] not in above
@@ -141,7 +141,9 @@ def test_data_set_report_compares_estimated_and_measured_precision(three, tmp_pa
     write_dataset_report(tmp_path, "set", evaluations)
     html = (tmp_path / "report.html").read_text()
     table = html[html.index("Estimated and measured precision") :].split("</table>")[0]
-    first, second, means = (part.split("</tr>")[0] for part in table.split("<tr><th>")[-3:])
+    first, second, means = (
+        part.split("</tr>")[0] for part in table.split('<tr><th scope="row">')[-3:]
+    )
     figures = []
     for name in ("input", "nmfsync"):
         method = evaluations[0].methods[name]
@@ -203,7 +205,7 @@ def test_without_truth_there_are_no_empty_columns(three, tmp_path):
     html = (tmp_path / "report.html").read_text()
     page = Page(html)
     assert ">–<" not in html
-    assert "FCM at 1 %</h2>" not in html
+    assert "FCM at 1 % of every" not in html
     assert "Measured" not in page.text
     assert "Estimated precision" in page.text
     write_dataset_report(tmp_path, "set", [unknown, *two_scenes(scene, features)])

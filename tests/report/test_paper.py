@@ -7,6 +7,7 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
+from nmfsync.evaluation.confidence import estimate_confidence
 from nmfsync.evaluation.errors import match_errors
 from nmfsync.report import dataset_page, paper, pictures, scene_page
 from nmfsync.report.latex import Block, escape, scene_table, table
@@ -21,7 +22,9 @@ def example(tmp_path_factory):
     scene, features = three_images(tmp_path_factory.mktemp("images"))
     results = results_for(features)
     errors = {name: match_errors(m, features, scene.truth) for name, m in results.items()}
-    return scene, features, results, errors, evaluation_of(scene, features, results)
+    confidences = {name: estimate_confidence(m, results["input"]) for name, m in results.items()}
+    evaluation = evaluation_of(scene, features, results)
+    return scene, features, results, errors, confidences, evaluation
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def test_every_picture_of_the_page_has_its_figures(example, undrawn, tmp_path, c
         scene = replace(scene, truth=None, cameras=rendered_scene().cameras[:3])
         others[-1] = replace(others[-1], truth="none")
     scene_page.write_scene_report(tmp_path, scene, *others)
-    paper.write_scene_figures(tmp_path, scene, *others)
+    paper.write_scene_figures(tmp_path, scene, *others[:3], others[-1])
     pictures = {path.stem for path in tmp_path.glob("*.png")}
     for ending in ("pdf", "svg"):
         assert {path.stem for path in (tmp_path / "figures").glob(f"*.{ending}")} == pictures

@@ -1,13 +1,12 @@
 """What the figures show, in words: the alternative texts of the pictures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.evaluation.tracks import TrackCounts
-from nmfsync.report.figures.style import judge, style_of
+from nmfsync.report.figures.style import style_of
 from nmfsync.report.page import count, decimal, many, percent
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.matches import Matches, MultiMatching
@@ -65,25 +64,3 @@ def cameras_in_words(scene: Scene) -> str:
     centres = np.array([camera.centre for camera in scene.cameras or ()]).reshape(-1, 3)
     extent = " × ".join(decimal(float(size)) for size in np.ptp(centres, axis=0))
     return f"Positions of {count(len(centres))} cameras, which extend over {extent} units."
-
-
-def pair_in_words(
-    errors: Mapping[str, MatchErrors], sizes: Sequence[int], pair: tuple[int, int]
-) -> str:
-    """Tell how many matches of two images every method has, and how many of them are right."""
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    (a, b), told = pair, []
-    for name, found in errors.items():
-        of_a = (found.p >= starts[a]) & (found.p < starts[a + 1])
-        of_b = (found.q >= starts[b]) & (found.q < starts[b + 1])
-        verdicts = judge(found.error[of_a & of_b])
-        numbers = [f"{count((verdicts == kind).sum())} {kind}" for kind in np.unique(verdicts)]
-        told.append(f"{style_of(name).name}: {', '.join(numbers) or 'no matches'}")
-    return f"Matches by method, judged by the truth. {'; '.join(told)}."
-
-
-def sheet_in_words(result: MultiMatching) -> str:
-    """Tell of how many tracks some are shown."""
-    long = np.bincount(result.universe) > 1
-    tracks = many(int(long.sum()), "track")
-    return f"Photographs with numbered marks, and the patches of some of {tracks}."

@@ -4,13 +4,11 @@ import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from PIL import Image
 
 from nmfsync.errors import printable
 from nmfsync.evaluation.summary import MethodEvaluation
@@ -30,8 +28,6 @@ class Picture:
     title, caption : str
     png : bytes
         Content of the file.
-    photograph : bool
-        Show it as JPEG in the page, which is a fifth of the size.
     alt : str
         What those read who do not see it: the figures that it shows. By default the title.
     """
@@ -40,7 +36,6 @@ class Picture:
     title: str
     caption: str
     png: bytes
-    photograph: bool = False
     alt: str = ""
 
     @property
@@ -51,8 +46,7 @@ class Picture:
     @property
     def source(self) -> str:
         """The picture as a data URL."""
-        kind, data = ("jpeg", _jpeg(self.png)) if self.photograph else ("png", self.png)
-        return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 
 @dataclass(frozen=True)
@@ -191,10 +185,3 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, st
         else:
             rows.append((f"{prefix}{key}", "–" if value is None else str(value)))
     return rows
-
-
-def _jpeg(png: bytes) -> bytes:
-    buffer = BytesIO()
-    # Without chroma subsampling, which would blur thin coloured lines.
-    Image.open(BytesIO(png)).convert("RGB").save(buffer, "JPEG", quality=87, subsampling=0)
-    return buffer.getvalue()

@@ -15,8 +15,6 @@ from nmfsync.report.descriptions import (
     cameras_in_words,
     curves_in_words,
     matrix_in_words,
-    pair_in_words,
-    sheet_in_words,
     tracks_in_words,
 )
 from nmfsync.report.estimates import (
@@ -84,20 +82,6 @@ _ORDER_CAPTION = (
     "matches line up."
 )
 
-_PAIR_CAPTION = (
-    "One panel a method, one line a match, wrong ones on top. A match is right if the truth moves "
-    "the left feature to within 1 % of the right image's larger dimension from the right feature."
-)
-
-_PAIR_CAPTION_WITHOUT_TRUTH = "One panel a method, one line a match. The truth is unknown."
-
-_TRACKS_CAPTION = (
-    "Above: the images with numbered marks. Below: one strip a track, with the patch around its "
-    "feature in every image, at the feature's scale and rotated as in the first view. An empty "
-    "frame means that the track is not seen there. These are some of the longest tracks, chosen "
-    "to be far apart, whether they are right or wrong."
-)
-
 
 @default_look()
 def write_scene_report(
@@ -148,8 +132,9 @@ def write_scene_report(
     plots = _plots(scene, features, results, evaluation, counts)
     graph = graph_picture(evaluation.image_graph, scene.names, scene.labels)
     overlays = _overlays(scene, features, results, errors)
-    for picture in plots + graph + overlays:
-        write_bytes(folder / picture.file, picture.png)
+    pictures = {picture.file: picture.png for picture in plots + graph}
+    for file, png in (pictures | overlays).items():
+        write_bytes(folder / file, png)
     data = scene_viewer_data(
         scene, features, results, evaluation.tracks, confidences, errors, evaluation.truth
     )
@@ -172,7 +157,7 @@ def write_scene_report(
         graph=graph,
         graph_sentences=graph_sentences(evaluation.image_graph, scene.names),
         plots=plots,
-        overlays=[picture.file for picture in overlays],
+        overlays=list(overlays),
         viewer_json=viewer_json(data),
         images=_image_rows(scene, features),
         depths_known=_depths_known(scene, features),
@@ -257,23 +242,15 @@ def _overlays(
     features: Sequence[Features],
     results: Mapping[str, Matches],
     errors: Mapping[str, MatchErrors],
-) -> list[Picture]:
-    """Draw the pictures with photographs, which are files beside the page."""
-    pictures = []
-    caption = _PAIR_CAPTION if scene.truth is not None else _PAIR_CAPTION_WITHOUT_TRUTH
-    for a, b in overlay_pairs(len(features)):
-        file = f"overlay-{a + 1}-{b + 1}.png"
-        title = f"Matches of {scene.labels[a]} and {scene.labels[b]}"
-        png = to_png(pair_figure(scene, features, errors, (a, b)))
-        alt = pair_in_words(errors, [len(f.xy) for f in features], (a, b))
-        pictures.append(Picture(file, title, caption, png, photograph=True, alt=f"{title}. {alt}"))
+) -> dict[str, bytes]:
+    """Draw the pictures with photographs, which are files beside the page: name -> content."""
+    files = {
+        f"overlay-{a + 1}-{b + 1}.png": to_png(pair_figure(scene, features, errors, (a, b)))
+        for a, b in overlay_pairs(len(features))
+    }
     name, result = _first_consistent(results)
     figure = tracks_figure(scene, features, result, errors[name]) if result is not None else None
-    if figure is not None and result is not None:
-        title = f"Some tracks of {style_of(name).name}"
-        png, alt = to_png(figure), sheet_in_words(result)
-        pictures.append(Picture("overlay-tracks.png", title, _TRACKS_CAPTION, png, True, alt))
-    return pictures
+    return files | ({} if figure is None else {"overlay-tracks.png": to_png(figure)})
 
 
 def _first_consistent(results: Mapping[str, Matches]) -> tuple[str, MultiMatching | None]:

@@ -203,7 +203,7 @@ def _warn_if_truncated(W: sparse.csr_array, parts: list[Eigenpairs]) -> None:
         count = sum(len(part.values) for part in parts)
         warnings.warn(
             f"universe size {count} is too small: {lost.sum()} of {matched.sum()} matched "
-            "features cannot be represented and lose their matches; give a larger one (--universe)",
+            "features cannot be represented and lose their matches; give a larger one",
             NmfsyncWarning,
             stacklevel=3,
         )
