@@ -100,7 +100,7 @@ def test_means_and_ranks_of_the_scenes(ranked):
 
 def test_verdict_names_the_leaders_of_the_means(ranked):
     assert (
-        "NmfSync has the highest mean FCM at 1 % (35.0 %; input 20.0 %) and "
+        "NmfSync has the highest mean FCM at 1 % (35.0 %; input 20.0 %), and "
         "CLEAR has the highest mean precision at 1 % (85.0 %; input 60.0 %)."
     ) in Page(ranked).text
 

@@ -209,28 +209,32 @@ def _blocks(tables: Sequence[Table], scenes: Sequence[str]) -> list[Block]:
 def verdict(evaluations: Sequence[SceneEvaluation]) -> str:
     """Say which method leads in the mean over the scenes with truth; "" without such scenes."""
     known = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
-    leaders = [text for metric in METRICS[:2] if (text := _leader(metric, known))]
-    if not leaders:
+    leads: dict[str, list[str]] = {}
+    for metric in METRICS[:2]:
+        for name, text in _leaders(metric, known).items():
+            leads.setdefault(style_of(name).name, []).append(text)
+    if not leads:
         return ""
     scenes = f"the {count(len(known))} scenes" if len(known) > 1 else "this scene"
-    return f"Of the methods with a consistent result on {scenes}, {' and '.join(leaders)}."
+    told = [f"{name} has the highest mean {' and '.join(texts)}" for name, texts in leads.items()]
+    return f"Of the methods with a consistent result on {scenes}, {', and '.join(told)}."
 
 
-def _leader(metric: Metric, evaluations: Sequence[SceneEvaluation]) -> str:
-    """Name the method with the best mean of those that compete on every scene."""
+def _leaders(metric: Metric, evaluations: Sequence[SceneEvaluation]) -> dict[str, str]:
+    """Return the methods with the best mean of those that compete on every scene, and the mean."""
+    competing = best_methods(evaluations)
     means = {
         name: _mean([metric.value(e.methods[name]) for e in evaluations])
-        for name in best_methods(evaluations)
+        for name in (evaluations[0].methods if evaluations else ())
+        if name in competing or name == "input"
     }
-    best = max((value for value in means.values() if value is not None), default=None)
-    if best is None:
-        return ""
-    names = [style_of(name).name for name, value in means.items() if value == best]
-    input_value = _mean([metric.value(e.methods["input"]) for e in evaluations])
-    own = f"{percent(best)}; input {percent(input_value)}"
-    return f"{' and '.join(names)} {'has' if len(names) == 1 else 'have'} the highest mean " + (
-        f"{metric.name} ({own})"
-    )
+    known = [value for name, value in means.items() if name in competing and value is not None]
+    text = f"{metric.name} ({{}}; input {percent(means.get('input'))})"
+    return {
+        name: text.format(percent(value))
+        for name, value in means.items()
+        if name in competing and known and value == max(known)
+    }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -185,7 +185,7 @@ def run_scene(
         image_graph=graph,
         provenance=clock.provenance(command, _inputs(scene), _costs(stages)),
     )
-    _write(folder, scene, features, results, errors, confidences, evaluation)
+    _write(folder, scene, features, results, errors, confidences, evaluation, settings.figures)
     return evaluation
 
 
@@ -369,7 +369,9 @@ def _all_settings(settings: Settings, used: Mapping[str, Mapping[str, Any]]) -> 
         method: {name: value for name, value in values.items() if name != "method"}
         for method, values in used.items()
     }
-    return {**asdict(settings), "theta": theta, "options": options, "versions": versions()}
+    values = asdict(settings)
+    del values["figures"]  # which changes no result
+    return {**values, "theta": theta, "options": options, "versions": versions()}
 
 
 def _write(
@@ -380,6 +382,7 @@ def _write(
     errors: dict[str, MatchErrors],
     confidences: dict[str, Confidence],
     evaluation: SceneEvaluation,
+    figures: bool,
 ) -> None:
     """Write everything a scene's folder shows."""
     with publication(folder) as new:
@@ -391,5 +394,5 @@ def _write(
             xy = [f.xy for f in features]
             write_tracks(new / "tracks.csv", tracks, scene.names, xy, precision)
         write_scene_report(new, scene, features, results, errors, confidences, evaluation)
-        if evaluation.settings["figures"]:
+        if figures:
             write_scene_figures(new, scene, features, results, errors, evaluation)
