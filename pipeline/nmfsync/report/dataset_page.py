@@ -215,8 +215,13 @@ def verdict(evaluations: Sequence[SceneEvaluation]) -> str:
             leads.setdefault(style_of(name).name, []).append(text)
     if not leads:
         return ""
-    scenes = f"the {count(len(known))} scenes" if len(known) > 1 else "this scene"
-    told = [f"{name} has the highest mean {' and '.join(texts)}" for name, texts in leads.items()]
+    several = len(known) > 1
+    scenes, highest = (
+        (f"the {count(len(known))} scenes", "highest mean")
+        if several
+        else ("this scene", "highest")
+    )
+    told = [f"{name} has the {highest} {' and '.join(texts)}" for name, texts in leads.items()]
     return f"Of the methods with a consistent result on {scenes}, {', and '.join(told)}."
 
 

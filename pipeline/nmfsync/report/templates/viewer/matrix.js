@@ -71,6 +71,7 @@
   };
 
   const shortened = (text, width) => {
+    context.font = "11px sans-serif"; // a canvas forgets it when its size changes
     const letters = [...text];
     for (let n = letters.length; n > 1; n--) {
       const tried = n === letters.length ? text : [...letters.slice(0, Math.ceil(n / 2)), "…", ...letters.slice(letters.length - Math.floor(n / 2) + 1)].join("");
@@ -81,7 +82,6 @@
 
   // Where the cells are, in CSS pixels: as large as the room allows, 72 at most.
   const layout = () => {
-    context.font = "11px sans-serif";
     const room = canvas.parentElement.clientWidth;
     const widest = Math.min(90, room / 4);
     const longest = Math.max(...viewer.data.images.map((_, i) => context.measureText(shortened(label(i), widest)).width));
