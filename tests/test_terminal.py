@@ -1,6 +1,7 @@
 """What the terminal shows: at any width, without colours, in the right order."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -33,15 +34,23 @@ def evaluation_of_nine():
                            methods, warnings, image_graph=ImageGraph())  # fmt: skip
 
 
+def test_sentences_break_on_terminals_only_and_nothing_is_coloured_elsewhere(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    _print_scene(_console(), evaluation_of_nine(), Path("outputs"))
+    text = capsys.readouterr().out
+    assert "matches of the input are right (estimated); measured against the ground truth" in text
+    assert "\x1b" not in text
+
+
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_tables_fit_and_show_all(monkeypatch, capsys, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
+    for name, value in {"COLUMNS": columns, "FORCE_COLOR": 1, "NO_COLOR": 1}.items():
+        monkeypatch.setenv(name, str(value))  # a terminal, as far as rich knows
     evaluation = evaluation_of_nine()
     _print_scene(_console(), evaluation, Path("outputs"))
-    lines = capsys.readouterr().out.splitlines()
+    lines = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     report = next(n for n, line in enumerate(lines) if line.startswith("Report:"))
     assert max(map(len, lines[:report])) <= columns
-    assert not any("\x1b" in line for line in lines)
     words = " ".join(lines).split()
     for word in ("12,345,678", "50.0%", "1234.50", "12,345", *METHODS):
         assert word in words

@@ -231,9 +231,10 @@ def test_a_track_is_followed_through_its_views(page):
     page.uncheck("#v-track-book .v-track-turned")
     assert not page.is_checked("article .v-track-turned")
     page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("c,")
+    focused = "name => document.activeElement.getAttribute('aria-label')?.startsWith(name)"
+    page.wait_for_function(focused, arg="c,")
     page.keyboard.press("ArrowLeft")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("b,")
+    page.wait_for_function(focused, arg="b,")
 
 
 def test_patches_are_drawn_turned_or_upright(tmp_path, open_page):
