@@ -382,6 +382,7 @@ def test_thousands_of_matches_are_drawn_evenly_and_the_table_grows(tmp_path, ope
     assert page.is_hidden("#v-pair-changes")
     assert page.locator("#v-matrix-colour option").all_inner_texts() == ["Matches", "Share right"]
     page.click("#v-pairs-list summary")
+    page.locator("#v-pairs-table thead button").first.wait_for()  # it is filled when it is opened
     headings = page.locator("#v-pairs-table thead button").all_inner_texts()
     assert headings == ["Images", "Matches ▼", "Right of judged*"]
     assert page.locator("#v-pairs-table tbody tr").count() == 50
