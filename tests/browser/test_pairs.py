@@ -321,6 +321,7 @@ def test_buttons_and_lists_choose_pairs(page):
 
 def test_the_table_has_the_figures_and_opens_pairs(page):
     page.click("#v-pairs-list summary")
+    page.locator("#v-pairs-table thead button").first.wait_for()  # it is filled when it is opened
     rows = page.locator("#v-pairs-table tbody tr")
     cells = rows.evaluate_all("all => all.map(row => [...row.cells].map(cell => cell.textContent))")
     assert cells == [
