@@ -136,7 +136,8 @@ def _typical(best: FloatArray) -> float:
 
 
 def _graph(pairs: IntArray, values: FloatArray, images: int) -> sparse.csr_array:
-    return sparse.csr_array((values, (pairs[:, 0], pairs[:, 1])), shape=(images, images))
+    i, j = pairs.T.astype(np.int32)  # SciPy's graphs take no other indices before 1.16
+    return sparse.csr_array((values, (i, j)), shape=(images, images))
 
 
 def _labels(pairs: IntArray, images: int) -> IntArray:

@@ -130,7 +130,7 @@ def _distances(part: Sequence[int], graph: ImageGraph) -> FloatArray:
     own = {image: n for n, image in enumerate(part)}
     ties = [(own[i], own[j], strength) for i, j, strength in graph.ties if i in own]
     i, j, strength = np.array(ties, dtype=np.float64).T
-    ends = i.astype(np.int64), j.astype(np.int64)
+    ends = i.astype(np.int32), j.astype(np.int32)
     # Ties differ in strength by a hundred; lengths by three.
     lengths = sparse.csr_array((strength**-0.25, ends), shape=(len(part), len(part)))
     pivots = np.arange(len(part))
