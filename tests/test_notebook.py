@@ -85,7 +85,7 @@ def test_a_data_frame_of_methods_is_that_of_the_csv_file(example, tmp_path):
     head, *rows = read(tmp_path / "evaluation.csv")
     assert tuple(head) == COLUMNS
     assert [row[6] for row in rows] == ["false", "true", "false"]
-    again = pandas.read_csv(tmp_path / "evaluation.csv")
+    again = pandas.read_csv(tmp_path / "evaluation.csv", float_precision="round_trip")
     pandas.testing.assert_frame_equal(again, frame, check_dtype=False, check_exact=True)
 
 
