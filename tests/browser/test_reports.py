@@ -17,7 +17,7 @@ METHODS = ("clustersync", "spectral", "matcheig")
 # Photographs of a scene, and those of them that a run takes; None: the whole scene.
 SCENES = {
     "graffiti/graf": None,
-    "epfl/fountain-P11": None,
+    "epfl/fountain-P11": 4,
     "sfm/reichstag/images": 5,
     "sample/astronaut": None,
 }
@@ -104,8 +104,11 @@ def report(request, tmp_path_factory, open_once):
         source = real_data(name)
     if images:
         chosen = tmp_path_factory.mktemp("photographs")
-        for path in sorted(source.iterdir())[:images]:
-            (chosen / path.name).symlink_to(path)
+        files = sorted(source.iterdir())
+        stems = sorted({path.name.split(".")[0] for path in files if ".camera" not in path.name})
+        for path in files:  # an image, and its camera and depths
+            if path.name.split(".")[0] in stems[:images]:
+                (chosen / path.name).symlink_to(path)
         name = str(chosen)
     evaluation = run_scene(name, Settings(methods=METHODS, features=100), folder)
     own = folder / evaluation.scene
