@@ -476,20 +476,12 @@ def _print_comparison(comparison: Comparison) -> None:
     _print_settings(comparison)
     for side in comparison.sides[1:]:
         headings, rows = short_table(comparison, side)
+        if not rows:
+            continue
         names = name_of(comparison, side), name_of(comparison, comparison.sides[0])
-        table = Table(
-            title=printable(f"{names[0]} against {names[1]}"),
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
-            pad_edge=False,
-        )
-        table.add_column("method")
-        for heading in headings:
-            table.add_column(heading, justify="right")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+        _print_text(console, f"{names[0]} against {names[1]}")
+        methods, *columns = zip(*rows, strict=True)
+        _print_columns(console, methods, list(zip(headings, columns, strict=True)))
     if text := multiplicity(comparison):
         console.print(f"* the 95 % interval excludes no difference. {text}")
 

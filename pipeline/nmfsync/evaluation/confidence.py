@@ -56,6 +56,9 @@ class Confidence(NamedTuple):
         return float(self.probability.mean()) if len(self.probability) else None
 
 
+NO_MATCHES = Confidence(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+
+
 def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
     """Estimate how likely the matches of a result are right.
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from nmfsync.evaluation.confidence import Confidence
+from nmfsync.evaluation.confidence import Confidence, precision_by_track
 from nmfsync.evaluation.match_table import Judgement, MatchTable
+from nmfsync.evaluation.tracks import count_different
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.matches import Matches, MultiMatching
 
@@ -125,7 +126,7 @@ def judge_tracks(
         np.bincount(track, right, d).astype(np.int64),
         np.bincount(track, judged, d).astype(np.int64),
         pixels,
-        _mean(np.bincount(track, confidence.probability, d), np.bincount(track, minlength=d)),
+        precision_by_track(confidence, result),
         of_members(right).astype(np.int64),
         of_members(judged).astype(np.int64),
         _mean(of_members(confidence.probability), of_members(np.ones(len(p)))),
@@ -181,16 +182,15 @@ def inconsistent_components(table: MatchTable, known: Matches, result: MultiMatc
     Components
     """
     count, component = connected_components(known.W, directed=False)
-    component = component.astype(np.int64)
     rows = table.rows("input")
     p, q = table.p[rows], table.q[rows]
     removed = result.universe[p] != result.universe[q]
     tracked = in_tracks(result)
     features = np.bincount(component, minlength=count)
-    images = _count_different(component, known.image_of, count)
+    images = count_different(component, known.image_of, count)
     matches = np.bincount(component[p], minlength=count)
     removals = np.bincount(component[p[removed]], minlength=count)
-    tracks = _count_different(component[tracked], result.universe[tracked], count)
+    tracks = count_different(component[tracked], result.universe[tracked], count)
     inconsistent = np.flatnonzero(features > images)
     worst = inconsistent[
         np.lexsort((inconsistent, -features[inconsistent], -removals[inconsistent]))
@@ -201,12 +201,6 @@ def inconsistent_components(table: MatchTable, known: Matches, result: MultiMatc
         features[worst], images[worst], matches[worst], removals[worst], tracks[worst],
         place[component],
     )  # fmt: skip
-
-
-def _count_different(group: IntArray, value: IntArray, groups: int) -> IntArray:
-    """Count the different values in every group: (groups,)."""
-    step = int(value.max(initial=0)) + 1
-    return np.bincount(np.unique(group * step + value) // step, minlength=groups)
 
 
 def _mean(total: AnyArray, count: AnyArray) -> FloatArray:

@@ -178,7 +178,11 @@ def _component_sizes(matches: Matches) -> tuple[IntArray, IntArray]:
         component = matches.universe
     else:
         _, component = connected_components(matches.W, directed=False)
-    k = len(matches.sizes)
     features = np.bincount(component, minlength=1)
-    occurring = np.unique(component * np.int64(k) + matches.image_of)
-    return features, np.bincount(occurring // k, minlength=len(features))
+    return features, count_different(component, matches.image_of, len(features))
+
+
+def count_different(group: IntArray, value: IntArray, groups: int) -> IntArray:
+    """Count the different values in every group: (groups,)."""
+    step = int(value.max(initial=0)) + 1
+    return np.bincount(np.unique(group * np.int64(step) + value) // step, minlength=groups)

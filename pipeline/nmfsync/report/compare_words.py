@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from nmfsync.evaluation.comparison import Comparison, Contrast
 from nmfsync.evaluation.differences import LEVEL, METRICS, Difference, Metric
 from nmfsync.report.figures.style import style_of
-from nmfsync.report.page import count, decimal, percent
+from nmfsync.report.page import count, decimal, joined, percent
 
 MOST_NAMES = 4  # in a sentence
 
@@ -135,7 +135,7 @@ def _title(key: str) -> str:
 def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
     """Join names: a, b and c; of more than `most`, say how many more there are."""
     kept = list(names) if len(names) <= most + 1 else [*names[:most], f"{len(names) - most:,} more"]
-    return " and ".join(filter(None, [", ".join(kept[:-1]), kept[-1]]))
+    return joined(kept)
 
 
 def multiplicity(comparison: Comparison) -> str:

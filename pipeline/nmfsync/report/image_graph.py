@@ -6,7 +6,7 @@ from nmfsync.errors import shown
 from nmfsync.evaluation.image_graph import ImageGraph
 from nmfsync.report.figures.image_graph import image_graph_figure
 from nmfsync.report.figures.style import to_png
-from nmfsync.report.page import Picture, count
+from nmfsync.report.page import Picture, count, joined
 
 MOST_NAMES = 5
 
@@ -138,7 +138,6 @@ def _names(images: Sequence[int], names: Sequence[str]) -> str:
 
 
 def _and(words: Sequence[str], total: int) -> str:
-    """Join words with commas and a final "and"; of more than these, say how many more."""
-    if total > len(words):
-        return f"{', '.join(words)} and {count(total - len(words))} more"
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    """Join words; of more than these, say how many more."""
+    more = total - len(words)
+    return joined([*words, f"{count(more)} more"] if more > 0 else words)

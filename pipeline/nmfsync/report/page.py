@@ -127,6 +127,11 @@ def whole_percent(share: float) -> str:
     return f"{min(rounded, 99) if share < 1 else rounded} %"
 
 
+def joined(words: Sequence[str]) -> str:
+    """Join words with commas and a final "and": a, b and c."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
 def decimal(value: float | None) -> str:
     """Write a measured value: two decimals below 10, one below 100, else none."""
     if value is None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import printable
-from nmfsync.evaluation.confidence import RIGHT, Confidence
+from nmfsync.evaluation.confidence import NO_MATCHES, RIGHT, Confidence
 from nmfsync.evaluation.contradictions import (
     Contradictions,
     TrackJudgement,
@@ -67,9 +67,6 @@ _PROBABILITY_STEPS, _UNKNOWN_PROBABILITY = 250, 255
 _FINE, _FINER = 32, 1024
 
 _NAMES = {"u1": "u8", "u2": "u16", "u4": "u32", "f4": "f32"}  # of types, in NumPy and on the page
-
-
-_NO_MATCHES = Confidence(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 class Keypoints(NamedTuple):
@@ -163,7 +160,7 @@ def viewer_data(
     table = match_table(confidences, known.sizes)
     judgement = judge_matches(table, errors or {}, [max(image.size) for image in images])
     probability = best_probability(table, confidences, tracks)
-    judged = judge_tracks(table, judgement, confidences.get(tracks, _NO_MATCHES), tracks, result)
+    judged = judge_tracks(table, judgement, confidences.get(tracks, NO_MATCHES), tracks, result)
     removed = contradictions(table, result)
     pairs = _choose_image_pairs(table)
     shown = _choose_tracks(result, judged, removed)

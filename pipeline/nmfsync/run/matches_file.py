@@ -11,6 +11,7 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
 from nmfsync.evaluation.confidence import (
+    NO_MATCHES,
     Confidence,
     estimate_confidence,
     is_listed,
@@ -253,16 +254,13 @@ def _estimate(
     results = {"input": matches, method: result}
     if known is None:
         everything = {name: _listed(of, matches) for name, of in results.items()}
-        return _Estimate(results, everything, _NOTHING, (None, None), "")
+        return _Estimate(results, everything, NO_MATCHES, (None, None), "")
     of_result = estimate_confidence(result, known)
     of_written = of_result if written is result else estimate_confidence(written, known)
     of_input = estimate_confidence(matches, before or known)
     confidences = {"input": of_input, method: of_result}
     precision = of_input.precision, of_written.precision
     return _Estimate(results, confidences, of_result, precision, origin)
-
-
-_NOTHING = Confidence(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 def _probabilities(matches: PairwiseMatches) -> tuple[PairwiseMatches | None, str]:
