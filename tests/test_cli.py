@@ -43,7 +43,7 @@ def assert_one_line(outcome, message, code=1):
 
 @pytest.mark.parametrize(
     "words", [(), ("run",), ("compare",), ("data",), ("data", "list"), ("data", "fetch"),
-              ("data", "verify"), ("data", "path"), ("synchronise",)],
+              ("data", "verify"), ("data", "path"), ("synchronise",), ("pairs",)],
 )  # fmt: skip
 def test_every_help_says_what_the_command_does(nmfsync_command, words):
     outcome = nmfsync_command(*words, "--help")
@@ -251,7 +251,7 @@ def test_ctrl_c_says_that_one_can_continue(nmfsync_command, photographs, monkeyp
     outcome = nmfsync_command("run", photographs, *QUICK)
     assert_one_line(outcome, "the same command continues", code=130)
     stages = Path("outputs/images", photographs.name, "stages")
-    assert sorted(path.name for path in stages.iterdir()) == ["features", "matches", "matches.npz"]
+    assert {path.name for path in stages.iterdir()} >= {"features", "matches", "matches.npz"}
 
 
 def test_offline_download_says_what_to_do(nmfsync_command, monkeypatch):

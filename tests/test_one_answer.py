@@ -21,7 +21,7 @@ from nmfsync import (
 )
 from nmfsync.run import scene as run_module
 
-FEATURES = 60
+FEATURES = 40
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_run_takes_both_spellings_and_names_the_cat(nmfsync_command, photographs
     assert second["date"] == "1970-01-01T00:00:00Z"
     assert first["inputs"].keys() == {"chelsea.png", "view0.png", "view1.png", "view2.png"}
     kept = {costs["stage"] for costs in second["stages"] if costs["kept"]}
-    assert kept == {"matches", "clustersync", "unionfind"}
+    assert kept == {"matches", "look-alikes", "clustersync", "unionfind"}
     assert found[0]["image_graph"]["unrelated"] == [0]
 
 

@@ -85,11 +85,13 @@ def results_for(features):
     }
 
 
-def write_report(folder, scene, features, warnings=(), depth_quality=None):
+def write_report(folder, scene, features, warnings=(), depth_quality=None, verdicts=()):
     """Write the report of these images; return its HTML."""
     results = results_for(features)
     evaluation = replace(
-        evaluation_of(scene, features, results, warnings), depth_quality=depth_quality or {}
+        evaluation_of(scene, features, results, warnings),
+        depth_quality=depth_quality or {},
+        verdicts=list(verdicts),
     )
     errors = {name: match_errors(m, features, scene.truth) for name, m in results.items()}
     sure = {name: estimate_confidence(m, results["input"]) for name, m in results.items()}

@@ -5,7 +5,8 @@ The way of the data: `load_scene` gives the images and their ground truth,
 that agree with one geometry, `synchronise` matches that agree with each other,
 `evaluation` says how good they are. `run_scene` and `run_scenes` do it all.
 Matches of other programs come from `PairwiseMatches.from_colmap` and
-`from_hloc`; `synchronise_file` makes a file of them consistent.
+`from_hloc`; `synchronise_file` makes a file of them consistent, and `merge_file`
+makes shared keypoints of positions that belong to pairs of images.
 
 Names are loaded when they are first used, so that importing the package is quick.
 """

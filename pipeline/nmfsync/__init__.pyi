@@ -11,9 +11,13 @@ from .matching.verification import verify as verify
 from .run.batch import run_scenes as run_scenes
 from .run.compare import compare_runs as compare_runs
 from .run.matches_file import synchronise_file as synchronise_file
+from .run.matching_anew import match_colmap as match_colmap
+from .run.merge_file import merge_file as merge_file
+from .run.pairs_file import disambiguate_file as disambiguate_file
 from .run.scene import run_scene as run_scene
 from .run.settings import Settings as Settings
 from .run.study import run_study as run_study
+from .run.verify_file import verify_file as verify_file
 from .scenes.catalogue import load_scene as load_scene
 from .scenes.scene import Scene as Scene
 from .synchronisation.calibration import calibrate_by_cycles as calibrate_by_cycles

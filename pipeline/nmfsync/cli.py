@@ -1,7 +1,8 @@
-"""The command line: nmfsync run, compare, data, study, synchronise. Options and printing only."""
+"""The commands of nmfsync, run to pairs: options and printing only."""
 
 import codecs
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ from nmfsync.errors import (
 )
 from nmfsync.evaluation.comparison import Comparison
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
+from nmfsync.features.sift import CONTRAST
 from nmfsync.report.change_page import change_rows
 from nmfsync.report.compare_settings import differing_settings, remarks
 from nmfsync.report.compare_tables import short_table
@@ -40,12 +42,24 @@ from nmfsync.report.estimates import (
     names_of,
     scene_sentence,
 )
-from nmfsync.report.page import flatten
+from nmfsync.report.page import flatten, many
+from nmfsync.report.wrong_pairs import remedy, verdict_sentences, worst_first
 from nmfsync.run.batch import run_scenes
 from nmfsync.run.compare import compare_runs
+from nmfsync.run.export import images_of
 from nmfsync.run.matches_file import SynchronisedFile, synchronise_file
-from nmfsync.run.settings import Settings
+from nmfsync.run.merge_file import MergedFile, merge_file
+from nmfsync.run.pairs_file import DisambiguatedFile, disambiguate_file
+from nmfsync.run.settings import (
+    EVIDENCE,
+    FEATURES,
+    FINE_CONTRAST,
+    MOST_IN_ALL_PAIRS,
+    NEAREST,
+    Settings,
+)
 from nmfsync.run.study import run_study
+from nmfsync.run.verify_file import verify_file
 from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.engine import ENGINES
 from nmfsync.runtime.provenance import command_line
@@ -100,7 +114,8 @@ Methods = Annotated[
     list[str] | None,
     typer.Option(
         *_BOTH_SPELLINGS,
-        help=f"Which methods synchronise the matches, by default all: {', '.join(METHODS)}.",
+        help=f"Which methods synchronise the matches: {', '.join(METHODS)}; or none. By default "
+        f"{DEFAULT_METHOD} for own photographs, else all.",
         metavar="A,B,...",
     ),
 ]
@@ -173,23 +188,32 @@ def run(
     ] = None,
     methods: Methods = None,
     features: Annotated[
-        int, typer.Option(help="At most this many features of an image.", metavar="N")
-    ] = Settings.features,
+        int | None,
+        typer.Option(
+            help="At most this many features of an image; by default "
+            f"{FEATURES:,} of own photographs, else 200.",
+            metavar="N",
+        ),
+    ] = None,
     siblings: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--siblings",
-            help="Keep a feature for every dominant orientation of a position, not just one. "
-            "The ratio test (--ratio) takes them for different features, so that a match is also "
-            "lost if the second nearest is the same position in another orientation.",
+            "--siblings/--no-siblings",
+            help="Keep a feature for every dominant orientation of a position, not just one; on by "
+            "default for own photographs. The ratio test (--ratio) takes them for different "
+            "features, so that a match is also lost if the second nearest is the same position in "
+            "another orientation.",
+            show_default=False,
         ),
-    ] = False,
+    ] = None,
     contrast: Annotated[
-        float,
+        float | None,
         typer.Option(
-            help="SIFT's contrast threshold: a lower one finds more, weaker features.", metavar="C"
+            help="SIFT's contrast threshold: a lower one finds more, weaker features; by default "
+            f"{FINE_CONTRAST:g} for own photographs, else {CONTRAST:g}.",
+            metavar="C",
         ),
-    ] = Settings.contrast,
+    ] = None,
     ratio: Annotated[
         float | None,
         typer.Option(
@@ -207,20 +231,39 @@ def run(
         ),
     ] = None,
     pairs: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Which pairs of images to match: all; sequential:W, images at most W apart; "
             "nearest:N, every image with the N most similar ones; or a file with two image names "
-            "a line.",
+            f"a line. By default all, and nearest:{NEAREST} of more than {MOST_IN_ALL_PAIRS} own "
+            "photographs.",
             metavar="CHOICE",
         ),
-    ] = Settings.pairs,
+    ] = None,
+    evidence: Annotated[
+        float | None,
+        typer.Option(
+            help="Leave out matches that are right with less than this probability, before they "
+            f"are verified; by default {EVIDENCE:g} for own photographs, else 0.",
+            metavar="P",
+        ),
+    ] = None,
     verify: Annotated[
         str | None,
         typer.Option(
             help="Keep only matches of two images that agree with one fundamental matrix "
-            "(fundamental) or homography (homography).",
+            "(fundamental, the default for own photographs) or homography (homography); none "
+            "keeps all.",
             metavar="GEOMETRY",
+        ),
+    ] = None,
+    disambiguate: Annotated[
+        bool | None,
+        typer.Option(
+            "--disambiguate/--no-disambiguate",
+            help="Leave out pairs of images that show different places which look alike; on by "
+            "default for own photographs.",
+            show_default=False,
         ),
     ] = None,
     universe: Universe = "auto",
@@ -242,6 +285,20 @@ def run(
             "figures beside every report.",
         ),
     ] = Settings.figures,
+    colmap: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write a COLMAP database that its mappers read at once, for one scene.",
+            metavar="FILE.db",
+        ),
+    ] = None,
+    hloc: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write features.h5, matches.h5 and pairs.txt for hloc, for one scene.",
+            metavar="DIR",
+        ),
+    ] = None,
     data: Data = None,
     out: Annotated[Path, typer.Option(help="Where to write.", metavar="DIR")] = Path("outputs"),
     jobs: Annotated[
@@ -269,19 +326,23 @@ def run(
     A run that was interrupted continues where it stopped.
     """
     settings = Settings(
-        methods=tuple(METHODS) if methods is None else _names_in(methods),
+        methods=None if methods is None else _names_in(methods),
         features=features,
         orientations=siblings,
         contrast=contrast,
         ratio=ratio,
         distance=distance,
         pairs=pairs,
+        evidence=evidence,
         geometry=verify,
+        disambiguate=disambiguate,
         universe_size=_universe_size(universe),
         theta=theta,
         seed=seed,
         min_probability=min_probability,
         figures=figures,
+        colmap=colmap,
+        hloc=hloc,
     )
     with _interruptible("the same command continues after the last finished step"):
         batch = run_scenes(
@@ -298,10 +359,24 @@ def run(
     console = _console()
     for evaluation in batch.evaluations.values():
         _print_scene(console, evaluation, out)
+    if batch.evaluations:
+        _print_exports(colmap, hloc, (targets or ["sample"])[0])
     for target, report in batch.reports.items():
         _say(f"All of {target}: {report}")
     if batch.failures:
         raise typer.Exit(1)
+
+
+def _print_exports(colmap: Path | None, hloc: Path | None, target: str) -> None:
+    """Say which files for mappers were written, and what reads them."""
+    if hloc is not None:
+        _say(f"Files of hloc: {hloc}")
+    if colmap is not None:
+        _say(f"Database: {colmap}")
+        if not catalogue.is_in_catalogue(target):
+            command = ["colmap", "mapper", "--database_path", str(colmap)]
+            command += ["--image_path", str(images_of(target)), "--output_path", "sparse"]
+            _say(f"Next: mkdir -p sparse && {shlex.join(command)}")
 
 
 def _console() -> Console:
@@ -630,6 +705,26 @@ def synchronise(
             metavar="DIR",
         ),
     ] = None,
+    disambiguate: Annotated[
+        bool,
+        typer.Option(
+            "--disambiguate",
+            help="First leave out pairs of images that show different places which look alike, see "
+            "nmfsync pairs (COLMAP and hloc).",
+        ),
+    ] = False,
+    match: Annotated[
+        bool,
+        typer.Option(
+            "--match",
+            help="First match the SIFT descriptors of a COLMAP database anew, by evidence in place "
+            "of a ratio test; --verify fundamental is then the default.",
+        ),
+    ] = False,
+    evidence: Annotated[
+        float,
+        typer.Option(help="With --match: least probability that a match is right.", metavar="P"),
+    ] = EVIDENCE,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite OUT, OUT.tracks.csv and OUT.report.html.")
     ] = False,
@@ -655,6 +750,83 @@ def synchronise(
             progress=True,
             command=command_line(sys.argv[1:]),
             images=images,
+            disambiguate=disambiguate,
+            match=match,
+            evidence=evidence,
+        )
+        _print_change(done)
+    _say(f"Wrote {done.path}")
+    _say(f"Report: {done.report}")
+
+
+@app.command("verify")
+def verify(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MATCHES",
+            help="A COLMAP database or matches of hloc (HDF5); the content decides.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="OUT", help="The file to write, of the same format."
+        ),
+    ],
+    features: Annotated[
+        Path | None,
+        typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
+    ] = None,
+    geometry: Annotated[
+        str,
+        typer.Option(
+            help="Keep matches of two images that agree with one fundamental matrix (fundamental) "
+            "or homography (homography).",
+            metavar="GEOMETRY",
+        ),
+    ] = "fundamental",
+    match: Annotated[
+        bool,
+        typer.Option(
+            "--match",
+            help="First match the SIFT descriptors of a COLMAP database anew, by evidence in place "
+            "of a ratio test; --verify fundamental is then the default.",
+        ),
+    ] = False,
+    evidence: Annotated[
+        float,
+        typer.Option(help="With --match: least probability that a match is right.", metavar="P"),
+    ] = EVIDENCE,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            help="Show the matches on these photographs in the report; they are found by their "
+            "names in MATCHES.",
+            metavar="DIR",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite OUT and OUT.report.html.")
+    ] = False,
+) -> None:
+    """Keep the matches of your own file that agree with the geometry of two images.
+
+    OUT is like MATCHES, with fewer matches: a COLMAP database is ready for the mapper. Beside it
+    goes OUT.report.html. An image with few matches keeps pairs that others would not.
+    """
+    with _interruptible("nothing was written"), _warnings_as_lines():
+        done = verify_file(
+            file,
+            out,
+            features,
+            geometry,
+            overwrite=force,
+            progress=True,
+            images=images,
+            command=command_line(sys.argv[1:]),
+            match=match,
+            evidence=evidence,
         )
         _print_change(done)
     _say(f"Wrote {done.path}")
@@ -689,6 +861,154 @@ def _print_doubtful(console: Console, done: SynchronisedFile) -> None:
         _print_text(console, doubtful_sentence(pairs))
     for a, b, matches, precision in rows:
         _print_text(console, f"  {a} and {b}: {precision} of {matches} matches")
+
+
+@app.command("pairs")
+def pairs(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MATCHES",
+            help="A COLMAP database or matches of hloc (HDF5), verified; the content decides.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="OUT", help="The file to write, of the same format."
+        ),
+    ],
+    features: Annotated[
+        Path | None,
+        typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
+    ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            help="First keep only matches of two images that agree with one fundamental matrix "
+            "(fundamental) or homography (homography). Otherwise those that COLMAP verified are "
+            "judged, or all.",
+            metavar="GEOMETRY",
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            help="Show these photographs of the wrong pairs in the report; they are found by their "
+            "names in MATCHES.",
+            metavar="DIR",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite OUT, OUT.pairs.csv and OUT.report.html.")
+    ] = False,
+) -> None:
+    """Find pairs of images that show different places which look alike, and leave them out.
+
+    OUT is like MATCHES without the matches of these pairs; everything else is unchanged. Beside
+    OUT go OUT.pairs.csv, the evidence and verdict of every pair, and OUT.report.html.
+    """
+    with _interruptible("nothing was written"), _warnings_as_lines():
+        done = disambiguate_file(
+            file,
+            out,
+            features,
+            geometry=verify,
+            overwrite=force,
+            progress=True,
+            images=images,
+            command=command_line(sys.argv[1:]),
+        )
+        _print_wrong_pairs(done)
+    _say(f"Wrote {done.path}")
+    _say(f"All pairs: {done.table}")
+    _say(f"Report: {done.report}")
+
+
+def _print_wrong_pairs(done: DisambiguatedFile) -> None:
+    console, names = _console(), names_of(done.matches)
+    _print_text(console, " ".join(verdict_sentences(done.verdicts, names)))
+    wrong = worst_first(done.verdicts)
+    for v in wrong[:MOST_LINES]:
+        a, b = (shortened(names[n], LONGEST_IMAGE) for n in (v.i, v.j))
+        _print_text(console, f"  {a} and {b}: {many(v.matches, 'match')}, {v.reason}")
+    if len(wrong) > MOST_LINES:
+        _print_text(console, f"  and {len(wrong) - MOST_LINES:,} more")
+    if text := remedy(done.verdicts, len(names)):
+        _print_text(console, text)
+
+
+@app.command("merge")
+def merge(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MATCHES",
+            help="What a detector-free matcher found: the HDF5 file of hloc's match_dense, an "
+            ".npz file of positions, or a COLMAP database whose keypoints belong to pairs.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="A COLMAP database to write, FILE.db, or a folder for hloc's files.",
+        ),
+    ],
+    images: Annotated[Path, typer.Option(help="The folder of the photographs.", metavar="DIR")],
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            help="Places of an image nearer than this, in pixels, are one keypoint; by default it "
+            "follows from the noise and the density of the matches.",
+            metavar="R",
+        ),
+    ] = None,
+    verify: Annotated[
+        str,
+        typer.Option(
+            help="Keep only matches of two images that agree with one fundamental matrix "
+            "(fundamental) or homography (homography).",
+            metavar="GEOMETRY",
+        ),
+    ] = "fundamental",
+    disambiguate: Annotated[
+        bool,
+        typer.Option(
+            "--disambiguate",
+            help="Leave out pairs of images that show different places which look alike.",
+        ),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.")] = False,
+) -> None:
+    """Make shared keypoints and tracks of detector-free matches (LoFTR, RoMa, DKM).
+
+    Their positions belong to pairs of images. OUT has keypoints that images share, with at most
+    one of an image in a track, and verified matches: a mapper reads it at once.
+    """  # fmt: skip
+    with _interruptible("nothing was written"), _warnings_as_lines():
+        done = merge_file(file, out, images, radius, verify, disambiguate, force, progress=True)
+        _print_merged(done)
+    _say(f"Wrote {done.path}")
+
+
+def _print_merged(done: MergedFile) -> None:
+    console = _console()
+    look_alikes = f", {done.look_alikes:,} are look-alikes" if done.look_alikes else ""
+    for sentence in (
+        f"{done.images:,} images; {done.pairs_kept:,} of {done.pairs:,} pairs of images "
+        f"kept{look_alikes}",
+        f"{done.observations_kept:,} of {done.observations:,} positions agree with the geometry "
+        "of their pair",
+        f"{done.places:,} different positions became {done.keypoints:,} keypoints in "
+        f"{done.tracks:,} tracks; those within {done.radius:.1f} pixels are one",
+        f"{done.matches:,} matches of keypoints, at most one of an image in a track",
+        f"{done.contradictions:,} places left out, as most matches that lead there lead elsewhere "
+        "in the same image",
+    ):
+        _print_text(console, sentence)
 
 
 @contextmanager

@@ -262,7 +262,7 @@ def _zipf(k: int, d: int, exponent: float, rng: np.random.Generator) -> BoolArra
 def _twins(d: int, share: float, rng: np.random.Generator) -> IntArray:
     """(d,) the point that each looks like; of a share of the points another one, else itself."""
     twin = np.arange(d)
-    chosen = rng.permutation(d)[: 2 * round(share * d / 2)].reshape(-1, 2)
+    chosen = rng.permutation(d)[: 2 * min(round(share * d / 2), d // 2)].reshape(-1, 2)
     twin[chosen] = chosen[:, ::-1]
     return twin
 

@@ -1,255 +1,211 @@
-"""COLMAP's mapper on raw, verified and synchronised matches of the six EPFL scenes.
+"""COLMAP's mappers on its own matches and on ours, from photographs of nine scenes.
 
 python -m pytest -m benchmark tests/benchmarks/test_mapping.py -s
 
-Needs `pip install pycolmap`.
+Needs `pip install pycolmap`; half an hour on two cores ($MAPPING_MINUTES is when no further run
+begins). Every database and run is kept in outputs/benchmarks/mapping, so that the next call does
+what is left, and only makes and maps again what a change of the program has changed. Tables go to
+mapping.csv, mapping.md and mapping.png beside it and, once all is there, into docs/mapping.md.
 """
 
 import csv
+import os
+import shutil
+import tempfile
 import time
-import warnings
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
+from benchmarks import mapping_tables
 from benchmarks.comparison import OUTPUTS
-from nmfsync import (
-    MultiMatching,
-    NmfsyncWarning,
-    PairwiseMatches,
-    extract_all,
-    load_scene,
-    match,
-    synchronise,
-)
-from nmfsync.matching.verification import verify
-from nmfsync.report.figures.style import to_png
-from nmfsync.runtime.threads import thread_count
+from benchmarks.mapping import Model, run_mapper, true_poses
+from benchmarks.mapping_tables import Results, RunKey, mean_ratio
+from benchmarks.mapping_ways import WAYS, Prepared, call, database_of, environment, prepare
 from nmfsync.scenes.catalogue import scene_names
 from real_data import real_data
 
-pycolmap = pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
+pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
 pytestmark = pytest.mark.benchmark
 
-FEATURES, CONTRAST = 2000, 0.02
-SEEDS = range(3)  # of the mapper; figures are means
-# What else there is takes minutes for more features, or refuses them.
-OTHER_METHODS, MOST_FEATURES = ("nmfsync", "spectral", "matcheig"), 23_000
-BASELINE, OURS = "0.8, COLMAP", "0.85, nmfsync"
+WORKERS = 2
+MINUTES = float(os.environ.get("MAPPING_MINUTES", "28"))
+FOLDER = OUTPUTS / "mapping"
+RUNS = FOLDER / "runs.csv"
+PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
+SFM = ("sfm/sceaux", "sfm/street", "sfm/reichstag")
 
 
-class Model(NamedTuple):
-    """Figures of a reconstruction."""
+@dataclass(frozen=True, order=True)
+class Job:
+    """A run of a mapper that is to be done; the smallest is done first."""
 
-    registered: float
-    points: float
-    doubled: float  # points that two features of one image show
-    length: float  # of tracks
-    pixels: float  # mean reprojection error
-    position: float  # mean error of camera centres after similarity alignment, metres
-    worst: float
-    rotation: float  # mean error of camera rotations after alignment, degrees
-    seconds: float  # from raw matches to the model
+    turn: int
+    seed: int
+    scene: str
+    mapper: str
+    way: str
 
 
-def write_database(path, scene, features, matches):
-    """Write cameras, images, keypoints and raw matches, as COLMAP's own matcher leaves them."""
-    with pycolmap.Database.open(path) as database:
-        for n, (f, camera) in enumerate(zip(features, scene.cameras, strict=True), start=1):
-            K = camera.K
-            written = pycolmap.Camera.create_from_model_id(
-                n, pycolmap.CameraModelId.PINHOLE, K[0, 0], *camera.size
-            )
-            written.params = [K[0, 0], K[1, 1], K[0, 2] + 0.5, K[1, 2] + 0.5]
-            written.has_prior_focal_length = True
-            camera_id = database.write_camera(written)
-            image = pycolmap.Image(name=scene.names[n - 1], camera_id=camera_id, image_id=n)
-            database.write_image(image, True)
-            database.write_keypoints(n, f.xy + np.float32(0.5))
-        for i, j, rows, _ in matches.by_image_pair():
-            database.write_matches(i + 1, j + 1, rows.astype(np.uint32))
+def test_mapping() -> None:
+    scenes = chosen_scenes()
+    deadline = time.monotonic() + 60 * MINUTES
+    results = Results(scenes, {}, known_runs())
+    os.environ.update(environment())  # for the workers
+    compile_once()
+    with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
+        work(pool, results, deadline)
+    if left := sum(1 for _ in jobs(results)):
+        print(f"{left} runs of mappers are left: call again to go on")
+    mapping_tables.write(results, OUTPUTS)
+    print("Not all that is asked:", *mapping_tables.failures(results), sep="\n  ")
+    assert not mapping_tables.broken(results)
+    assert not mean_ratio(results, "run", "pixels") > 1
+    assert not mean_ratio(results, "match-sync", "pixels") > 1
 
 
-def verify_by_colmap(path):
-    options = pycolmap.TwoViewGeometryOptions()
-    options.ransac.random_seed = 0
-    pycolmap.geometric_verification(path, two_view_geometry_options=options)
+def compile_once() -> None:
+    """Let the program compile what it needs, which counts for no scene."""
+    with tempfile.TemporaryDirectory() as folder:
+        call(["run", "--methods", "clustersync", "--out", folder])
 
 
-def mapped(path, scene, folder, seed):
-    """The largest model, or None."""
-    options = pycolmap.IncrementalPipelineOptions(
-        ba_refine_focal_length=False,
-        ba_refine_principal_point=False,
-        ba_refine_extra_params=False,
-        num_threads=thread_count(),
-        random_seed=seed,
+def chosen_scenes() -> list[str]:
+    """All scenes, or those that $MAPPING_SCENES names."""
+    every = sorted(scene_names("epfl"), key=lambda name: len(photographs_of(name)))
+    every += [name for name in SFM if real_data(name)]
+    chosen = os.environ.get("MAPPING_SCENES", "").split()
+    return [name for name in every if not chosen or name.split("/")[1] in chosen]
+
+
+def photographs_of(scene: str) -> list[Path]:
+    folder = real_data(scene)
+    images = folder / "images"
+    files = (images if images.is_dir() else folder).iterdir()
+    return sorted(file for file in files if file.suffix.lower() in PHOTOGRAPHS)
+
+
+def folder_of(scene: str) -> Path:
+    return FOLDER / scene.split("/")[1]
+
+
+def photographs_folder(scene: str) -> Path:
+    """Copy the photographs alone, as a user has them."""
+    folder = folder_of(scene) / "photographs" / scene.split("/")[1]
+    if not folder.exists():
+        aside = folder.with_name("incomplete")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        for file in photographs_of(scene):
+            shutil.copyfile(file, aside / file.name)
+        aside.rename(folder)
+    return folder
+
+
+def work(pool: ProcessPoolExecutor, results: Results, deadline: float) -> None:
+    """Prepare the scenes, the largest first, and map what is most important."""
+    waiting = sorted(results.scenes, key=lambda name: len(photographs_of(name)))
+    preparing: dict[Future, str] = {}
+    mapping: dict[Future, Job] = {}
+    while True:
+        while len(preparing) + len(mapping) < WORKERS and time.monotonic() < deadline:
+            if waiting:
+                scene = waiting.pop()
+                preparing[pool.submit(prepared, scene)] = scene
+            elif job := next_job(results, set(mapping.values())):
+                mapping[pool.submit(mapped, job)] = job
+            else:
+                break
+        if not preparing and not mapping:
+            return
+        for done in wait([*preparing, *mapping], return_when=FIRST_COMPLETED).done:
+            if done in preparing:
+                results.prepared[preparing.pop(done)] = done.result()
+            else:
+                keep(results, mapping.pop(done), done.result())
+
+
+def prepared(scene: str) -> dict[str, Prepared]:
+    start = time.monotonic()
+    found = prepare(
+        photographs_folder(scene), folder_of(scene), lambda line: print(line, flush=True)
     )
-    out = folder / f"model-{time.monotonic_ns()}"
-    out.mkdir()
-    models = pycolmap.incremental_mapping(path, scene.paths[0].parent, out, options=options)
-    return max(models.values(), key=lambda model: model.num_reg_images(), default=None)
+    print(f"{scene}: prepared in {time.monotonic() - start:.0f} s", flush=True)
+    return found
 
 
-def camera_errors(model, scene):
-    """Errors of camera centres (metres) and rotations (degrees) after the best alignment."""
-    true = dict(zip(scene.names, scene.cameras, strict=True))
-    images = [image for image in model.images.values() if image.has_pose]
-    found = np.array([image.projection_center() for image in images])
-    wanted = np.array([-true[image.name].R.T @ true[image.name].t for image in images])
-    a, b = found - found.mean(axis=0), wanted - wanted.mean(axis=0)
-    turn, values = nearest_rotation(b.T @ a)
-    scale = values.sum() / (a**2).sum()
-    # Centres nearly on a line leave the turn about it open, so rotations are aligned apart.
-    R = [image.cam_from_world().rotation.matrix() for image in images]
-    pairs = [(r, true[image.name].R) for r, image in zip(R, images, strict=True)]
-    align, _ = nearest_rotation(sum(r.T @ t for r, t in pairs))
-    angles = [np.arccos(np.clip((np.trace(r @ align @ t.T) - 1) / 2, -1, 1)) for r, t in pairs]
-    return np.linalg.norm(scale * a @ turn.T - b, axis=1), np.degrees(angles)
+def mapped(job: Job) -> Model:
+    database = database_of(folder_of(job.scene), job.way)
+    return run_mapper(
+        database, photographs_folder(job.scene), truth_of(job.scene), job.mapper, job.seed
+    )
 
 
-def nearest_rotation(M):
-    """Rotation nearest to a matrix, and the matrix's signed singular values."""
-    U, values, Vt = np.linalg.svd(M)
-    signs = np.array([1, 1, np.sign(np.linalg.det(U @ Vt))])
-    return U * signs @ Vt, values * signs
+@cache
+def truth_of(scene: str):
+    return true_poses(scene)
 
 
-def measured(path, scene, folder, seconds):
-    """Figures of the mapper's models; `seconds` were spent before."""
-    rows = []
-    for seed in SEEDS:
-        start = time.perf_counter()
-        model = mapped(path, scene, folder, seed)
-        took = seconds + time.perf_counter() - start
-        if model is None:
-            return None
-        position, rotation = camera_errors(model, scene)
-        rows.append((model.num_reg_images(), model.num_points3D(), doubled(model),
-                     model.compute_mean_track_length(), model.compute_mean_reprojection_error(),
-                     position.mean(), position.max(), rotation.mean(), took))  # fmt: skip
-    return Model(*np.mean(rows, axis=0))
+def jobs(results: Results) -> Iterator[Job]:
+    """Yield the runs that are not done: five of each way; the global mapper three of a few.
+
+    What is judged comes first, then one or two runs of everything else, and then the rest.
+    """
+    for scene, ways in results.prepared.items():
+        for name, made in ways.items():
+            way = WAYS[name]
+            turns = {"incremental": [1] * 5 if way.first else [2, 2, 4, 5, 5]}
+            if way.also_global:
+                turns["global"] = [3, 4, 4]
+            for mapper, order in turns.items():
+                for seed, turn in enumerate(order):
+                    if RunKey(scene, made.digest, mapper, seed) not in results.runs:
+                        yield Job(turn, seed, scene, mapper, name)
 
 
-def doubled(model):
-    """Count the points that two features of one image show."""
-    tracks = (point.track.elements for point in model.points3D.values())
-    images = ([element.image_id for element in elements] for elements in tracks)
-    return sum(len(set(track)) < len(track) for track in images)
+def next_job(results: Results, begun: set[Job]) -> Job | None:
+    """Return the most important run of which no equal one is under way."""
+    under_way = {key_of(results, job) for job in begun}
+    return min((job for job in jobs(results) if key_of(results, job) not in under_way),
+               default=None)  # fmt: skip
 
 
-def timed(work, *arguments, **options):
-    start = time.perf_counter()
-    result = work(*arguments, **options)
-    return result, time.perf_counter() - start
+def key_of(results: Results, job: Job) -> RunKey:
+    digest = results.prepared[job.scene][job.way].digest
+    return RunKey(job.scene, digest, job.mapper, job.seed)
 
 
-def synchronised(path, out, method, verify_first):
-    """What `nmfsync synchronise` does."""
-    matches = PairwiseMatches.from_colmap(path, verified=False if verify_first else None)
-    if verify_first:
-        matches = verify(matches, matches.source.xy(), progress=False)
-    result = synchronise(matches.unweighted(), method)
-    result.to_colmap(out)
-    if isinstance(result, MultiMatching):
-        assert_consistent(out)
+def keep(results: Results, job: Job, model: Model) -> None:
+    """Keep a run: in a file as well, so that it is never done again."""
+    key = key_of(results, job)
+    results.runs[key] = model
+    new = not RUNS.exists()
+    with RUNS.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        if new:
+            writer.writerow([*RunKey._fields, *(field.name for field in fields(Model))])
+        writer.writerow([*key, *asdict(model).values()])
+    print(f"{job.scene:20}{job.way:15}{job.mapper:12}{job.seed:2}{model.models:3}{model.images:4}"
+          f"{model.points:7}{model.observations:8}{model.doubled:5}{model.apart:4}"
+          f"{model.length:6.2f}{model.pixels:7.3f}{model.camera:9.3f}{model.rotation:8.3f}"
+          f"{model.seconds:7.1f}", flush=True)  # fmt: skip
 
 
-def assert_consistent(path):
-    """No track holds two features of one image: uniting matches drops none of them."""
-    matches = PairwiseMatches.from_colmap(path)
-    assert (synchronise(matches, "unionfind").W - matches.W).min() >= 0
+def known_runs() -> dict[RunKey, Model]:
+    if not RUNS.exists():
+        return {}
+    with RUNS.open(newline="", encoding="utf-8") as file:
+        return dict(map(_read_run, csv.DictReader(file)))
 
 
-def variants(scene, folder):
-    """Yield the name of every way, the database it leaves, and the seconds it took."""
-    features = extract_all(scene.paths, FEATURES, contrast=CONTRAST, progress=False)
-    methods = ["clustersync", "unionfind"]
-    if sum(map(len, features)) <= MOST_FEATURES:
-        methods += OTHER_METHODS
-    for ratio in (0.8, 0.85, None):
-        name = "none" if ratio is None else str(ratio)
-        raw = folder / f"{name}.db"
-        write_database(raw, scene, features, match(features, ratio, progress=False))
-        if ratio == 0.8:
-            as_they_are = folder / "raw.db"
-            PairwiseMatches.from_colmap(raw).to_colmap(as_they_are, verify=False)
-            yield f"{name}, raw", as_they_are, 0.0
-        out = folder / f"{name}-ours.db"
-        _, seconds = timed(synchronised, raw, out, "clustersync", verify_first=True)
-        ours = f"{name}, nmfsync", out, seconds
-        if ratio != 0.85:
-            _, seconds = timed(verify_by_colmap, raw)
-            yield f"{name}, COLMAP", raw, seconds
-            for method in methods if ratio == 0.8 else ["clustersync"]:
-                out = folder / f"{name}-{method}.db"
-                _, more = timed(synchronised, raw, out, method, verify_first=False)
-                yield f"{name}, COLMAP, {method}", out, seconds + more
-        yield ours
-
-
-def test_mapping(tmp_path):
-    pycolmap.logging.minloglevel = 2
-    real_data("epfl")
-    warnings.simplefilter("ignore", NmfsyncWarning)
-    tables = {}
-    for name in scene_names("epfl"):
-        scene, folder = load_scene(name), tmp_path / name.split("/")[1]
-        folder.mkdir()
-        print(f"\n{name}, {len(scene.paths)} images, {FEATURES} features"
-              f"\n{'matches':30}{'images':>7}{'points':>8}{'doubled':>9}{'length':>8}{'pixels':>8}"
-              f"{'metres':>9}{'worst':>8}{'degrees':>9}{'seconds':>9}")  # fmt: skip
-        tables[name] = {}
-        for way, path, seconds in variants(scene, folder):
-            figures = tables[name][way] = measured(path, scene, folder, seconds)
-            print(f"{way:30}" + ("  no model" if figures is None else
-                  f"{figures.registered:7.1f}{figures.points:8.0f}{figures.doubled:9.0f}"
-                  f"{figures.length:8.2f}"
-                  f"{figures.pixels:8.3f}{figures.position:9.4f}{figures.worst:8.4f}"
-                  f"{figures.rotation:9.3f}{figures.seconds:9.2f}"), flush=True)  # fmt: skip
-    write(tables)
-    for table in tables.values():
-        assert table[OURS].doubled == 0
-        assert table[OURS].registered >= table[BASELINE].registered
-        assert table[OURS].points >= table[BASELINE].points
-    assert mean_ratio(tables, "pixels") < 1
-    assert mean_ratio(tables, "seconds") < 1
-
-
-def mean_ratio(tables, field):
-    """Geometric mean over the scenes of our figure by COLMAP's."""
-    ratios = [getattr(t[OURS], field) / getattr(t[BASELINE], field) for t in tables.values()]
-    return np.exp(np.mean(np.log(ratios)))
-
-
-def write(tables):
-    OUTPUTS.mkdir(parents=True, exist_ok=True)
-    rows = [(s, w, *f) for s, table in tables.items() for w, f in table.items() if f]
-    with (OUTPUTS / "mapping.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("scene", "matches", *Model._fields), *rows])
-    (OUTPUTS / "mapping.png").write_bytes(to_png(figure_of(tables)))
-    print(f"written: {Path(OUTPUTS) / 'mapping.png'}")
-
-
-def figure_of(tables):
-    """Figures of our way relative to COLMAP's, scene by scene."""
-    figure = Figure((9, 3), layout="constrained")
-    titles = {"points": "3-D points", "pixels": "reprojection error",
-              "position": "camera error", "seconds": "seconds"}  # fmt: skip
-    scenes = [name.split("/")[1] for name in tables]
-    for axes, (field, title) in zip(
-        figure.subplots(1, 4, sharey=True), titles.items(), strict=True
-    ):
-        ratios = [getattr(t[OURS], field) / getattr(t[BASELINE], field) for t in tables.values()]
-        better = [(ratio >= 1) == (field == "points") for ratio in ratios]
-        colours = ["tab:green" if good else "tab:orange" for good in better]
-        axes.barh(scenes, ratios, color=colours)
-        axes.axvline(1, color="black", linewidth=1)
-        axes.set_title(title)
-        axes.grid(axis="x", alpha=0.3)
-    figure.axes[0].invert_yaxis()
-    figure.supxlabel("verified and synchronised by nmfsync, ratio 0.85 : verified by COLMAP, 0.8")
-    return figure
+def _read_run(row: Mapping[str, str]) -> tuple[RunKey, Model]:
+    kinds = {field.name: field.type for field in fields(Model)}
+    figures = {name: (int if kind in (int, "int") else float)(row[name])
+               for name, kind in kinds.items()}  # fmt: skip
+    key = RunKey(row["scene"], row["digest"], row["mapper"], int(row["seed"]))
+    return key, Model(**figures)

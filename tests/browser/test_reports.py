@@ -16,7 +16,6 @@ METHODS = ("clustersync", "spectral", "matcheig")
 
 # Photographs of a scene, and those of them that a run takes; None: the whole scene.
 SCENES = {
-    "graffiti/graf": None,
     "epfl/fountain-P11": 4,
     "sfm/reichstag/images": 5,
     "sample/astronaut": None,

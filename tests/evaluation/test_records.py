@@ -13,6 +13,7 @@ from compared import evaluation, figures
 from nmfsync import NmfsyncError
 from nmfsync.evaluation.records import record_from
 from nmfsync.evaluation.summary import ImagePairEvaluation, SceneEvaluation
+from nmfsync.types.verdicts import PairVerdict
 from three_images import evaluation_of, results_for, three_images
 
 WHOLE = replace(
@@ -22,6 +23,7 @@ WHOLE = replace(
     image_pairs=[ImagePairEvaluation((0, 2), 12, 0.9, None)],
     depth_quality={"features": 3, "within": None},
     left_out={"a.txt": "no image"},
+    verdicts=[PairVerdict(0, 2, 12, 5, False, "few shared tracks")],
 )
 
 

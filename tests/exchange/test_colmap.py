@@ -377,13 +377,13 @@ def geometries(path):
 @pytest.fixture
 def colmap_calls(monkeypatch):
     """Count how often COLMAP verifies."""
-    calls, original = [], colmap._write_matches
+    calls, original = [], colmap.change_database
 
     def counted(source, copy, blocks, verify):
         calls.extend([copy] * verify)
         original(source, copy, blocks, verify)
 
-    monkeypatch.setattr(colmap, "_write_matches", counted)
+    monkeypatch.setattr(colmap, "change_database", counted)
     return calls
 
 
@@ -481,12 +481,12 @@ def test_nothing_that_sqlite_holds_beside_is_lost(database, tmp_path, monkeypatc
     """Even if what pycolmap wrote last is still in the WAL file."""
     still_open = []
 
-    def write(source, copy, blocks, verify):
+    def write(copy, ids, blocks, verify):
         still_open.append(sqlite3.connect(copy))
         still_open[0].execute("UPDATE cameras SET prior_focal_length = 7")
         still_open[0].commit()
 
-    monkeypatch.setattr(colmap, "_write_matches", write)
+    monkeypatch.setattr(colmap, "change_database", write)
     PairwiseMatches.from_colmap(database).to_colmap(tmp_path / "out.db")
     still_open[0].close()
     assert sql(tmp_path / "out.db", "SELECT DISTINCT prior_focal_length FROM cameras") == [(7,)]
@@ -508,8 +508,8 @@ def test_read_only_folder_can_be_read(database, tmp_path):
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ("import os; os.abort()", r"out\.db: COLMAP cannot write a copy \(SIGABRT: .*\)$"),
-        ("import sys; sys.exit('no')", r"out\.db: COLMAP cannot write a copy \(no\)$"),
+        ("import os; os.abort()", r"out\.db: COLMAP cannot write it \(SIGABRT: .*\)$"),
+        ("import sys; sys.exit('no')", r"out\.db: COLMAP cannot write it \(no\)$"),
         (None, "now"),
     ],
 )

@@ -166,6 +166,23 @@ def test_a_pair_in_both_orders_counts_once(files, tmp_path):
     assert (again.W != matches.W).nnz == 0
 
 
+def test_half_precision_that_moves_features_is_named(files):
+    matches, features = files
+    with h5py.File(features, "r+") as file:
+        for name, largest in (("a.jpg", 3001.3), ("b.jpg", 500)):
+            xy = file[name]["keypoints"][:]
+            xy[0, 0] = largest
+            del file[name]["keypoints"]
+            file[name]["keypoints"] = xy.astype(np.float16)
+    with pytest.warns(NmfsyncWarning, match="half precision, which moves them by up to 1 pixels"):
+        PairwiseMatches.from_hloc(matches, features)
+
+
+def test_scores_that_were_rounded_up_are_1(files):
+    write_matches(files[0], {"b.jpg/sub-c.jpg": ([2, -1, -1, -1], [1.0009] * 4)}, mode="a")
+    assert block(PairwiseMatches.from_hloc(*files), 1, 2) == [(0, 2, 1.0)]
+
+
 @pytest.mark.parametrize("score", [0, -1, 1.5, np.nan])
 def test_scores_that_are_no_weights(files, score):
     write_matches(files[0], {"b.jpg/sub-c.jpg": ([2, -1, -1, -1], [score] * 4)}, mode="a")
@@ -184,7 +201,7 @@ def test_scores_of_features_without_a_match_do_not_matter(files):
     [
         ({"b.jpg/sub-c.jpg": ([6, -1, -1, -1], None)}, "match (0, 6) of b.jpg and sub/c.jpg"),
         ({"b.jpg/sub-c.jpg": ([-2, -1, -1, -1], None)}, "match (0, -2) of b.jpg and sub/c.jpg"),
-        ({"b.jpg/sub-c.jpg": ([1, -1], None)}, "are for 2 features, but b.jpg has 4"),
+        ({"b.jpg/sub-c.jpg": ([1, -1, -1, -1, -1], None)}, "are for 5 features"),
         ({"b.jpg/sub-c.jpg": ([1, -1, -1, -1], [1.0])}, "but b.jpg has 4"),
         ({"b.jpg/x.jpg": ([1, -1, -1, -1], None)}, "'b.jpg/x.jpg' is no pair of images"),
         ({"b.jpg/b.jpg": ([1, -1, -1, -1], None)}, "b.jpg has matches with itself"),
@@ -195,6 +212,18 @@ def test_impossible_matches_are_named(files, pairs, message):
     write_matches(files[0], pairs, np.int32, mode="a")
     with pytest.raises(NmfsyncError, match=re.escape(message)):
         PairwiseMatches.from_hloc(*files)
+
+
+def test_lists_may_end_with_the_last_match(files):
+    write_matches(files[0], {"b.jpg/sub-c.jpg": ([2, -1, 1], [0.5, 0, 0.25])}, mode="a")
+    assert block(PairwiseMatches.from_hloc(*files), 1, 2) == [(0, 2, 0.5), (2, 1, 0.25)]
+
+
+def test_positions_of_pairs_are_referred_to_merge(files, tmp_path):
+    with h5py.File(tmp_path / "dense.h5", "w") as file:
+        file["a.jpg/b.jpg/keypoints0"] = file["a.jpg/b.jpg/keypoints1"] = np.zeros((1, 2))
+    with pytest.raises(NmfsyncError, match="nmfsync merge"):
+        PairwiseMatches.from_hloc(tmp_path / "dense.h5", files[1])
 
 
 def test_damaged_files_are_named(files, tmp_path):

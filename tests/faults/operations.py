@@ -2,7 +2,7 @@
 
 Run as a program of its own, which imports nmfsync once, and forks for every kill:
 
-python -c "from faults.operations import main; main()" OUT COUNT ARGUMENTS...
+python -c "from faults.operations import main; main()" OUT COUNT BEFORE ARGUMENTS...
 
 It writes JSON: number of the operation -> faults.
 """
@@ -14,6 +14,7 @@ import random
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -21,29 +22,35 @@ from pathlib import Path
 from faults.commands import differences, left_by, results_of
 from nmfsync.cli import main as nmfsync_main
 
-CHANGING = (
-    "os.rename",
-    "os.remove",
-    "os.rmdir",
-    "os.mkdir",
-    "os.link",
-    "os.symlink",
-    "os.truncate",
-)
+# Those that change a folder or a file, and the letter that each is counted with.
+KINDS = {
+    "open": b"o",
+    "os.rename": b"r",
+    "os.remove": b"-",
+    "os.rmdir": b"d",
+    "os.mkdir": b"m",
+    "os.link": b"l",
+    "os.symlink": b"s",
+    "os.truncate": b"t",
+}
 
 
 def main() -> None:
-    out, count, *arguments = sys.argv[1:]
-    json.dump(kill_at_operations(arguments, Path(out), int(count)), sys.stdout)
+    out, count, other, *arguments = sys.argv[1:]
+    json.dump(kill_at_operations(arguments, json.loads(other), Path(out), int(count)), sys.stdout)
 
 
-def kill_at_operations(arguments: Sequence[str], out: Path, count: int) -> dict[int, list[str]]:
-    """Kill a command at so many operations, evenly spread; run it again after each.
+def kill_at_operations(
+    arguments: Sequence[str], other: Sequence[str], out: Path, count: int
+) -> dict[int, list[str]]:
+    """Kill a command at so many operations, of all kinds; run it again after each.
 
     Parameters
     ----------
     arguments : sequence of str
-        Of nmfsync. The command overwrites what another one has left in `out`.
+        Of nmfsync.
+    other : sequence of str
+        Options with which the command runs first: it overwrites what they have left in `out`.
     out : Path
     count : int
 
@@ -53,17 +60,16 @@ def kill_at_operations(arguments: Sequence[str], out: Path, count: int) -> dict[
         By number of the operation: what is wrong after the kill, when results of the old and
         of the new settings must not stand together, and after the next run.
     """
-    before = out.with_name("before")
+    before, total = out.with_name("before"), out.with_name("operations")
+    with redirect_stdout(io.StringIO()):  # what is imported and loaded here, no fork does again
+        assert not _command_line([*arguments, *other])
     shutil.copytree(out, before, symlinks=True)
     old = results_of(out)
-    total = out.with_name("operations")
-    _warm_up([a.replace(str(out), str(out.with_name("warm"))) for a in arguments])
-    run(arguments, out, total)
+    assert not run(arguments, out, total)
     expected, new = left_by(out), results_of(out)
-    last = len(total.read_bytes())
     assert old != new
     faults = {}
-    for number in random.Random(0).sample(range(1, last + 1), min(count, last)):
+    for number in chosen(total.read_text(), count):
         shutil.rmtree(out)
         shutil.copytree(before, out, symlinks=True)
         status = run(arguments, out, total, number)
@@ -79,10 +85,14 @@ def kill_at_operations(arguments: Sequence[str], out: Path, count: int) -> dict[
     return faults
 
 
-def _warm_up(arguments: Sequence[str]) -> None:
-    """Import and load here what every fork would import and load again."""
-    with redirect_stdout(io.StringIO()):
-        _command_line(arguments)
+def chosen(kinds: str, count: int) -> list[int]:
+    """Choose so many operations, counted from 1, at random; one of every kind comes first."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for number in random.Random(0).sample(range(len(kinds)), len(kinds)):
+        ranked.append((seen[kinds[number]], number + 1))
+        seen[kinds[number]] += 1
+    return [number for _, number in sorted(ranked, key=lambda each: each[0])][:count]
 
 
 def _command_line(arguments: Sequence[str]) -> int:
@@ -95,7 +105,7 @@ def _command_line(arguments: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str], out: Path, counted: Path, kill_at: int = 0) -> int:
-    """Run nmfsync in a fork of this process; return its status. Every operation is a byte."""
+    """Run nmfsync in a fork of this process; return its status. Every operation is a letter."""
     counted.write_bytes(b"")
     child = os.fork()
     if child:
@@ -116,10 +126,10 @@ def _count_operations(out: Path, counted: Path, kill_at: int) -> None:
 
     def hook(event: str, arguments: tuple) -> None:
         nonlocal number
-        writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        if (writes or event in CHANGING) and str(arguments[0]).startswith(place):
+        changes = event in KINDS and (event != "open" or arguments[2] & (os.O_WRONLY | os.O_RDWR))
+        if changes and str(arguments[0]).startswith(place):
             number += 1
-            os.write(file, b".")
+            os.write(file, KINDS[event])
             if number == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 

@@ -27,7 +27,11 @@ def test_the_same_command_three_times(command, inputs, undisturbed, tmp_path):
     assert [name for run in runs for name in run.end_all()] == []
 
 
-@pytest.mark.parametrize("command", ["run", *(long_form(name) for name in OTHER if name != "run")])
+# Two runs at once are in tests/run/test_folders.py.
+SOME = "synchronise, npz"
+
+
+@pytest.mark.parametrize("command", [SOME, *(long_form(name) for name in OTHER if name != SOME)])
 def test_two_settings_at_once(command, inputs, tmp_path):
     """Which of the two it is, is left to chance."""
     other = (*COMMANDS[command], *OTHER[command])

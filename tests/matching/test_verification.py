@@ -104,7 +104,7 @@ def problem(rng, k=4, right=40, wrong=30, pairs=None):
 def test_fundamental_keeps_what_follows_the_epipolar_lines(seed):
     xy1, xy2, F = two_views(np.random.default_rng(seed), right=80, wrong=60)
     kept = verify_pair(xy1, xy2)
-    assert kept[:80].mean() > 0.97
+    assert kept[:80].mean() > 0.88  # what errs by more than two standard deviations goes
     # What chance puts near its line nobody can tell; all else has to go.
     far = distance_to_true_line(F, xy1, xy2) > 8
     assert far.sum() > 50
@@ -124,7 +124,7 @@ def test_homography_keeps_what_moves_with_the_plane(seed):
 def test_models_differ_by_what_is_not_in_the_plane():
     """Points at all depths have a fundamental matrix, but no homography."""
     xy1, xy2, _ = two_views(np.random.default_rng(0), right=100, wrong=0)
-    assert verify_pair(xy1, xy2).mean() > 0.95
+    assert verify_pair(xy1, xy2).mean() > 0.9
     assert verify_pair(xy1, xy2, "homography").mean() < 0.5
 
 
@@ -135,6 +135,78 @@ def test_chance_is_not_kept(model, n):
     for _ in range(5):
         xy1, xy2 = rng.uniform(0, SIZE, (2, n, 2)).astype(np.float32)
         assert not verify_pair(xy1, xy2, model).any()
+
+
+@pytest.mark.parametrize(("noise", "gone"), [(0.05, True), (1.0, False)])
+def test_matches_have_to_be_as_exact_as_most_of_their_pair(noise, gone):
+    """An error of 1.2 pixels is too much where features are exact, and usual where they are not."""
+    xy1, xy2, F = two_views(np.random.default_rng(3), right=200, wrong=0, noise=noise)
+    lines = homogeneous(xy1) @ F.T
+    normal = lines[:, :2] / np.linalg.norm(lines[:, :2], axis=1, keepdims=True)
+    xy2[:20] += (1.2 * 2**0.5 * normal[:20]).astype(np.float32)
+    kept = verify_pair(xy1, xy2)
+    assert kept[20:].mean() > 0.85
+    assert (kept[:20].mean() < 0.1) == gone
+
+
+def few_and_many(rng, right, wrong):
+    """Three images: 60 matches of the first two, and a few of either with the third.
+
+    Those of the second with the third are chance."""
+    a, b, _ = two_views(rng, right=60, wrong=0)
+    c, d, _ = two_views(rng, right=right, wrong=wrong)
+    e, f = rng.uniform(0, SIZE, (2, right + wrong, 2))
+    few = right + wrong
+    sizes = [60 + few, 60 + few, 2 * few]
+    second, third = sizes[0], sizes[0] + sizes[1]
+    pairs = [(n, second + n) for n in range(60)]
+    pairs += [(60 + n, third + n) for n in range(few)]
+    pairs += [(second + 60 + n, third + few + n) for n in range(few)]
+    xy = [np.concatenate(parts) for parts in ((a, c), (b, e), (d, f))]
+    return weighted(pairs, sizes, rng), [positions(p) for p in xy]
+
+
+def pairs_kept(matches):
+    image = matches.image_of
+    return {(int(image[p]), int(image[q])) for p, q in links(matches)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_image_keeps_few_matches_if_it_has_no_others(seed):
+    """Of the pairs that are too few for others, the one that chance does not explain."""
+    matches, xy = few_and_many(np.random.default_rng(seed), right=13, wrong=2)
+    assert pairs_kept(verify(matches, xy, progress=False)) == {(0, 1), (0, 2)}
+
+
+def test_an_image_with_enough_matches_keeps_no_weak_pairs():
+    """Its weak pair with an image that has few matches stays: that one needs it."""
+    rng = np.random.default_rng(4)
+    strong = [two_views(rng, right=400, wrong=0, noise=0.1)[:2] for _ in range(2)]
+    weak = two_views(rng, right=16, wrong=0)[:2]
+    needed = two_views(rng, right=16, wrong=0)[:2]
+    views = {(0, 1): strong[0], (2, 3): strong[1], (0, 2): weak, (1, 4): needed}
+    xy, pairs = [[] for _ in range(5)], []
+    for (i, j), (a, b) in views.items():
+        start = [sum(map(len, xy[n])) for n in (i, j)]
+        pairs += [(i, start[0] + n, j, start[1] + n) for n in range(len(a))]
+        xy[i].append(a)
+        xy[j].append(b)
+    collection = [positions(np.concatenate(parts)) for parts in xy]
+    sizes = [len(p) for p in collection]
+    offsets = np.cumsum([0, *sizes])
+    numbered = [(int(offsets[i] + p), int(offsets[j] + q)) for i, p, j, q in pairs]
+    kept = pairs_kept(verify(weighted(numbered, sizes, rng), collection, progress=False))
+    assert kept == {(0, 1), (2, 3), (1, 4)}
+
+
+@pytest.mark.parametrize("n", [10, 19, 60, 300])
+def test_chance_makes_no_weak_pairs(n):
+    rng = np.random.default_rng(n)
+    for _ in range(10):
+        xy1, xy2 = rng.uniform(0, SIZE, (2, n, 2)).astype(np.float32)
+        matches = weighted([(p, n + p) for p in range(n)], [n, n], rng)
+        with pytest.warns(NmfsyncWarning, match="no pair of images passed"):
+            assert not links(verify(matches, [xy1, xy2], progress=False))
 
 
 @pytest.mark.parametrize(("model", "views"), [("fundamental", two_views), ("homography", plane)])
@@ -243,7 +315,7 @@ def test_verify_takes_every_pair_of_images_on_its_own():
     kept = links(verify(matches, collection, progress=False))
     expected = {pair for pair, is_right in truth.items() if is_right}
     assert len(expected) == 120
-    assert len(kept & expected) > 110
+    assert len(kept & expected) > 105
     assert len(kept - expected) <= 9
     image = matches.image_of
     assert {(int(image[p]), int(image[q])) for p, q in kept} == right
@@ -387,9 +459,9 @@ def test_a_pair_is_verified_again_only_if_its_matches_are_others(
     moved_views, tmp_path, monkeypatch
 ):
     verified = []
-    original = verification.verify_pair
+    original = verification._judge
     monkeypatch.setattr(
-        verification, "verify_pair", lambda *a: verified.append(len(a[0])) or original(*a)
+        verification, "_judge", lambda *a: verified.append(len(a[0])) or original(*a)
     )
     matches, xy = match(moved_views), [f.xy for f in moved_views]
     first = verification.verify(matches, xy, "homography", cache=tmp_path)

@@ -10,6 +10,7 @@ from nmfsync import MultiMatching
 from nmfsync.evaluation.summary import MethodEvaluation
 from nmfsync.evaluation.tracks import TrackCounts
 from nmfsync.report.scene_page import _columns, verdict
+from nmfsync.types.verdicts import PairVerdict
 from three_images import (
     SIZES,
     Page,
@@ -143,8 +144,12 @@ def test_same_input_gives_the_same_bytes(example, tmp_path):
 def test_a_file_name_with_html_is_shown_as_it_is(tmp_path):
     names = ("<b>.png", "$x$ & y.png", "c.png")
     scene, features = three_images(tmp_path / "images", names)
-    html = write_report(tmp_path / "out", scene, features)
+    wrong = PairVerdict(0, 2, 40, 9, False, "few shared <tracks>")
+    html = write_report(tmp_path / "out", scene, features, verdicts=[wrong])
     assert "<b>.png" not in html
+    assert "few shared <tracks>" not in html
+    assert "1: <b>.png3: c.png409few shared <tracks>" in " ".join(Page(html).text.split())
+    assert (tmp_path / "out/pairs-after.png").exists()
     assert viewer_data_of(Page(html))["images"][0]["name"] == "<b>.png"
     assert "<b>.png" in Page(html).text
     assert "$x$ & y.png" in Page(html).text

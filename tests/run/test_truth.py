@@ -78,7 +78,6 @@ def test_other_matches_of_the_same_features_keep_the_depths(folder, tmp_path, mo
         run_scene(folder, replace(QUICK, features=29), tmp_path / "out")
 
 
-@pytest.mark.usefixtures("report")
 def test_quality_of_reconstructed_depths_is_measured_on_the_scene_itself(
     folder, tmp_path, monkeypatch
 ):
@@ -90,9 +89,7 @@ def test_quality_of_reconstructed_depths_is_measured_on_the_scene_itself(
     assert quality["within"] > 0.95
     out = tmp_path / "out/images/scene"
     assert json.loads((out / "evaluation.json").read_text())["depth_quality"] == quality
-    assert f"{100 * quality['within']:.1f} %" in (out / "report.html").read_text()
     monkeypatch.setattr(truth, "held_out_quality", None)  # kept, not measured again
-    monkeypatch.setattr("nmfsync.run.scene.write_scene_report", lambda *arguments: None)
     assert run_scene(folder, QUICK, tmp_path / "out").depth_quality == quality
 
 
@@ -199,7 +196,7 @@ def test_an_image_of_another_size_than_its_homography_is_named(tmp_path):
     folder = shutil.copytree(load_scene("sample").paths[0].parent, tmp_path / "scene")
     image = folder / "img4.jpg"
     cv2.imwrite(str(image), cv2.resize(cv2.imread(str(image)), (240, 240)))
-    evaluation = run_scene(folder, Settings(methods=("spectral",)), tmp_path / "out")
+    evaluation = run_scene(folder, replace(QUICK, features=100), tmp_path / "out")
     (text,) = evaluation.warnings
     assert text.startswith(f"{image} (H1to4p): the homographies do not fit the images")
     page = (tmp_path / "out/images/scene/report.html").read_text()
@@ -215,7 +212,7 @@ def test_an_image_of_another_size_than_its_homography_is_named(tmp_path):
 )
 def test_real_scenes(scene, kind, tmp_path):
     real_data(scene)
-    settings = Settings(methods=("clustersync", "nmfsync"), features=40)
+    settings = Settings(methods=("clustersync", "nmfsync"), features=30)
     evaluation = run_scene(scene, settings, tmp_path)
     assert evaluation.truth == kind
     assert evaluation.settings["theta"] == {"clustersync": 0.4, "nmfsync": 0.4}

@@ -56,7 +56,7 @@ def test_every_result_is_valid(method, matches, d, theta):
 
 
 @pytest.mark.parametrize("method", CONSISTENT)
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(matches=strategies.pairwise_matches(weighted=True), d=st.integers(1, 12))
 def test_consistent_methods_are_consistent(method, matches, d):
     result = synchronise(matches, method, d)

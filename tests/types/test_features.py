@@ -38,3 +38,18 @@ def test_arrays_of_other_shapes_or_types_are_refused(change, fault):
     Features(**arrays, image_size=(9, 9), keypoints=2, positions=2)
     with pytest.raises(NmfsyncError, match=fault):
         Features(**(arrays | change), image_size=(9, 9), keypoints=2, positions=2)
+
+
+def test_root_sift_has_one_length_and_the_directions_of_the_square_roots(astronaut):
+    features = extract(astronaut, 50)
+    rooted = features.rooted()
+    values = rooted.descriptors.astype(float)
+    np.testing.assert_allclose(np.linalg.norm(values, axis=1), 512, rtol=0.02)
+    roots = np.sqrt(features.descriptors.astype(float))
+    cosines = (values * roots).sum(axis=1) / np.linalg.norm(values, axis=1)
+    np.testing.assert_allclose(cosines / np.linalg.norm(roots, axis=1), 1, atol=0.002)
+    nothing = Features(
+        np.zeros((1, 2), np.float32), np.zeros((1, 128), np.uint8), np.zeros(1, np.float32),
+        np.zeros(1, np.float32), image_size=(9, 9), keypoints=1, positions=1,
+    )  # fmt: skip
+    assert not nothing.rooted().descriptors.any()

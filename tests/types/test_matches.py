@@ -208,3 +208,13 @@ def test_pairs_that_cannot_be_used_are_named(pairs, weights, message):
 def test_no_pairs_are_no_matches():
     assert PairwiseMatches.from_pairs({}, [2, 3]).match_count == 0
     assert PairwiseMatches.from_pairs({(0, 1): []}, [2, 3]).match_count == 0
+
+
+def test_without_image_pairs():
+    matches = PairwiseMatches.from_entries(
+        [0, 1, 0], [2, 2, 1], sizes=[1, 1, 1], weights=[0.5, 1, 1]
+    )
+    rest = matches.without_image_pairs({(0, 2)})
+    assert [(pair.i, pair.j) for pair in rest.by_image_pair()] == [(0, 1), (1, 2)]
+    assert rest.match_count == 2
+    assert matches.without_image_pairs([]).match_count == 3

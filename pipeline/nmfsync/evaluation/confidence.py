@@ -89,8 +89,10 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
     This is an estimate, and too large where wrong matches confirm each other, as
     where repeated structures are matched in the same wrong way in many images.
     """
-    if isinstance(result, MultiMatching) and not is_listed(result):
-        result = result.kept_of(known)
+    if isinstance(result, MultiMatching):
+        # Near-duplicates are not in tracks: what is known of their matches speaks for these.
+        known = known.contracted()
+        result = result if is_listed(result) else result.kept_of(known)
     R = result.between_images()
     inside = sparse.csr_array(known.between_images().multiply(R.astype(bool)))
     inside.eliminate_zeros()

@@ -116,6 +116,13 @@ def image_graph(
     )
 
 
+def linked_images(pairs: IntArray, strength: FloatArray, images: int) -> ImageGraph:
+    """Link images by all of these pairs (n, 2), i < j: parts and the ties that hold them."""
+    tree = _spanning_tree(pairs, strength, images)
+    ties = _ties(pairs, strength, tree, images)
+    return ImageGraph(parts=_parts(pairs, images), ties=ties)
+
+
 def _chance(precision: FloatArray) -> float:
     """Return the share of right matches that says nothing."""
     return float(np.clip(np.quantile(precision, POOREST), *CHANCE)) if len(precision) else 0.0

@@ -28,6 +28,7 @@ from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
 from nmfsync.types.notebook import html_rows, shown_share
 from nmfsync.types.truth import Truth
+from nmfsync.types.verdicts import PairVerdict
 
 MOST_PAIRS = 100_000  # of images, in `evaluation.json`
 
@@ -186,6 +187,9 @@ class SceneEvaluation:
         `pairs_kept`, `matches` and `matches_kept`. Empty without verification.
     image_graph : ImageGraph
         How the images hang together by the matches of this method.
+    verdicts : list of PairVerdict
+        Which pairs of images show the same place, and which were left out as look-alikes; of all
+        pairs that had matches. Empty if they were not judged.
     provenance : dict
         Command, date, versions, input files and times, see `Clock.provenance`. Empty in
         files of versions that did not write it. Evaluations are equal whatever it is.
@@ -208,6 +212,7 @@ class SceneEvaluation:
     left_out: dict[str, str] = field(default_factory=dict)
     verification: dict[str, int] = field(default_factory=dict)
     image_graph: ImageGraph = field(default_factory=ImageGraph)
+    verdicts: list[PairVerdict] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property

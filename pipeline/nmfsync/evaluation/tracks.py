@@ -2,7 +2,8 @@
 
 A track is a connected component of the matches with at least two features and
 at most one feature of every image. A component with two features of one image
-is inconsistent: at least one of its matches is wrong.
+is inconsistent: at least one of its matches is wrong. Near-duplicates that are
+marked count as one feature.
 """
 
 from dataclasses import dataclass
@@ -120,9 +121,11 @@ def compare(before: PairwiseMatches, after: Matches) -> Change:
     old_pairs = np.unique(_image_pairs(before))
     if isinstance(after, MultiMatching):  # without its W: a track of n features has n² matches
         kept = (int(after.keeps(before).sum()) - len(image_of)) // 2
+        new = after.match_count - _count_confirmed(after, before)
         elsewhere = after.match_count - _count_between(after, old_pairs)
     else:
         kept = (before.W.astype(bool).multiply(after.W.astype(bool)).nnz - len(image_of)) // 2
+        new = after.match_count - kept
         elsewhere = int(np.isin(_image_pairs(after), old_pairs, invert=True).sum())
     return Change(
         images=k,
@@ -130,11 +133,20 @@ def compare(before: PairwiseMatches, after: Matches) -> Change:
         pairs=len(old_pairs),
         kept=kept,
         removed=before.match_count - kept,
-        added=after.match_count - kept,
+        added=new,
         elsewhere=elsewhere,
         tracks=(track_counts(before), track_counts(after)),
         inconsistent=(_count_inconsistent(before), _count_inconsistent(after)),
     )
+
+
+def _count_confirmed(result: MultiMatching, matches: PairwiseMatches) -> int:
+    """Count the matches of a result that others have too, or near-duplicates of its features."""
+    W = matches.W.tocoo()
+    stands = np.arange(len(result.universe)) if result.duplicate_of is None else result.duplicate_of
+    inside = result.keeps(matches)
+    p, q = stands[W.row[inside]], stands[W.col[inside]]
+    return len(np.unique((p * np.int64(len(stands)) + q)[p < q]))
 
 
 def _image_pairs(matches: PairwiseMatches) -> IntArray:
@@ -177,9 +189,13 @@ def _component_sizes(matches: Matches) -> tuple[IntArray, IntArray]:
     if isinstance(matches, MultiMatching):
         component = matches.universe
     else:
-        _, component = connected_components(matches.W, directed=False)
+        _, component = connected_components(matches.contracted().W, directed=False)
+    counted = np.arange(len(component))
+    if matches.duplicate_of is not None:
+        counted = np.flatnonzero(matches.duplicate_of == counted)
+    component = component[counted]
     features = np.bincount(component, minlength=1)
-    return features, count_different(component, matches.image_of, len(features))
+    return features, count_different(component, matches.image_of[counted], len(features))
 
 
 def count_different(group: IntArray, value: IntArray, groups: int) -> IntArray:

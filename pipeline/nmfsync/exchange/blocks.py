@@ -7,13 +7,14 @@ import numpy as np
 from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, shown
-from nmfsync.types.arrays import AnyArray, Float32Array, IntArray
+from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.matches import (
     ImagePair,
     Matches,
     MultiMatching,
     PairwiseMatches,
     StoredKeypoints,
+    first_compatible,
 )
 
 ADDED = ("none", "matched", "all")
@@ -101,32 +102,18 @@ def to_matches(pairs: Iterable[ImagePair], sizes: Sequence[int]) -> tuple[Pairwi
     _, first = np.unique(p[order] * m + q[order], return_index=True)
     single = order[np.sort(first)]
     image_of = np.repeat(np.arange(k), counts)
-    keep = single[
-        _compatible(p[single] * k + image_of[q[single]], q[single] * k + image_of[p[single]])
-    ]
+    in_image = p[single] * k + image_of[q[single]], q[single] * k + image_of[p[single]]
+    keep = single[first_compatible(*in_image)]
     matches = PairwiseMatches.from_entries(p[keep], q[keep], counts, weights[keep])
     return matches, _dropped(len(ends), len(single), len(keep))
 
 
-def _compatible(a: IntArray, b: IntArray) -> IntArray:
-    """Places of the rows to keep, first come first served, so that no a and no b repeats."""
-    free = (np.bincount(_ranks(a))[_ranks(a)] == 1) & (np.bincount(_ranks(b))[_ranks(b)] == 1)
-    taken_a: set[int] = set()
-    taken_b: set[int] = set()
-    keep = free.copy()
-    contested = np.flatnonzero(~free)
-    for at, x, y in zip(
-        contested.tolist(), a[contested].tolist(), b[contested].tolist(), strict=True
-    ):
-        if x not in taken_a and y not in taken_b:
-            taken_a.add(x)
-            taken_b.add(y)
-            keep[at] = True
-    return np.flatnonzero(keep)
+def with_duplicates_marked(matches: PairwiseMatches, xy: Sequence[Float32Array]) -> PairwiseMatches:
+    """Return what `mark_duplicates` does."""
+    # Imported here, so that importing the package, which knows the formats, loads no kernel.
+    from nmfsync.synchronisation.duplicates import mark_duplicates
 
-
-def _ranks(values: IntArray) -> IntArray:
-    return np.unique(values, return_inverse=True)[1]
+    return mark_duplicates(matches, xy)
 
 
 def _dropped(rows: int, single: int, kept: int) -> str:
@@ -141,6 +128,8 @@ def _dropped(rows: int, single: int, kept: int) -> str:
 
 def choose(matches: Matches, added: str) -> Matches:
     """Leave out matches that synchronising added.
+
+    Near-duplicates have the matches of the input that the features have which stand for them.
 
     What links two features through others need not be within a pixel of right,
     and mappers follow such links by themselves; so added matches make cameras
@@ -160,21 +149,47 @@ def choose(matches: Matches, added: str) -> Matches:
         If `added` is none of these, or W of the result does not fit into memory.
     """
     check_added(added)
-    if added == "all" or matches.input_matches is None:
+    whole = added == "all" and matches.duplicate_of is None
+    if whole or matches.input_matches is None:
         return matches
     if added == "none" and isinstance(matches, MultiMatching):
         return matches.kept_of(matches.input_matches).with_origin_of(matches)
-    W = matches.W.tocoo()
-    p, q = W.coords
-    k, image_of = len(matches.sizes), matches.image_of
+    p, q, values = _entries_with_duplicates(matches, matches.input_matches)
+    k, image_of, m = len(matches.sizes), matches.image_of, len(matches.image_of)
     was = matches.input_matches.W.tocoo()
     if added == "none":
-        m = W.shape[0]
-        keep = np.isin(p.astype(np.int64) * m + q, was.row.astype(np.int64) * m + was.col)
-    else:
+        keep = np.isin(p * m + q, was.row.astype(np.int64) * m + was.col)
+    elif added == "matched":
         keep = np.isin(image_of[p] * k + image_of[q], image_of[was.row] * k + image_of[was.col])
-    kept = sparse.csr_array((W.data[keep], (p[keep], q[keep])), shape=W.shape)
+    else:
+        keep = np.ones(len(p), bool)
+    kept = sparse.csr_array((values[keep], (p[keep], q[keep])), shape=(m, m))
     return PairwiseMatches(kept, matches.sizes).with_origin_of(matches)
+
+
+def _entries_with_duplicates(
+    matches: Matches, known: PairwiseMatches
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the entries p, q of W and their values, with the matches of near-duplicates.
+
+    Two features that match have the known matches between all that they stand for, or if there
+    is none, their own. What has been chosen already stays the same.
+    """
+    W, was = matches.W.tocoo(), known.W.tocoo()
+    p, q, m = W.row.astype(np.int64), W.col.astype(np.int64), W.shape[0]
+    stands = matches.duplicate_of
+    if stands is None:
+        return p, q, W.data
+    code, own = stands[p] * m + stands[q], stands[was.row] * m + stands[was.col]
+    order = np.argsort(code, kind="stable")
+    at = order[np.minimum(np.searchsorted(code[order], own), len(code) - 1)]
+    inside = (code[at] == own) & (stands[was.row] != stands[was.col])
+    others = ~np.isin(code, own[inside])
+    return (
+        np.concatenate([p[others], was.row[inside]]),
+        np.concatenate([q[others], was.col[inside]]),
+        np.concatenate([W.data[others], W.data[at[inside]]]),
+    )
 
 
 def check_added(added: str) -> None:

@@ -3,6 +3,7 @@
 pycolmap upgrades every database that it opens, so it only ever opens copies.
 """
 
+import hashlib
 import itertools
 import os
 import re
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,14 @@ from typing import Any
 import numpy as np
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, shown
-from nmfsync.exchange.blocks import check_positions, check_rows, choose, to_keypoints, to_matches
+from nmfsync.exchange.blocks import (
+    check_positions,
+    check_rows,
+    choose,
+    to_keypoints,
+    to_matches,
+    with_duplicates_marked,
+)
 from nmfsync.runtime.cache import key_of
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import (
@@ -33,7 +41,8 @@ from nmfsync.runtime.files import (
     staging,
     writing,
 )
-from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray
+from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
+from nmfsync.types.features import DESCRIPTOR, Features
 from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source, StoredKeypoints
 
 MAGIC = b"SQLite format 3\0"
@@ -41,6 +50,8 @@ MAGIC = b"SQLite format 3\0"
 MAX_IMAGES = 2147483647  # pair_id = MAX_IMAGES * smaller image id + larger image id
 
 RAW = "matches"  # the table of all matches
+
+_UNDEFINED, _SIFT = -1, 0  # types of descriptors
 
 # Those of verified matches: today's, and that of old versions.
 _VERIFIED = ("two_view_geometries", "inlier_matches")
@@ -82,14 +93,14 @@ class ColmapSource(Source):
 
     def xy(self) -> list[Float32Array]:
         """Positions as `Source.xy` defines them: those stored, minus COLMAP's half pixel."""
-        with _open_read_only(self.path) as database:
+        with open_read_only(self.path) as database:
             images = _read_images(database)
             _check_unchanged(images, self)
             return [xy - np.float32(0.5) for xy in images[2]]
 
     def keypoints(self) -> list[StoredKeypoints]:
         """Positions, scales and orientations of every image, and the size of its camera."""
-        with _open_read_only(self.path) as database:
+        with open_read_only(self.path) as database:
             ids, _, positions = images = _read_images(database)
             _check_unchanged(images, self)
             sizes = _read_sizes(database)
@@ -97,6 +108,30 @@ class ColmapSource(Source):
                 to_keypoints(xy - np.float32(0.5), *_read_shapes(database, image), sizes.get(image))
                 for image, xy in zip(ids, positions, strict=True)
             ]
+
+    def features(self) -> list[Features]:
+        """Keypoints and SIFT descriptors of every image, to match them anew.
+
+        Raises
+        ------
+        NmfsyncError
+            If descriptors are missing or damaged, or are not SIFT's.
+        """
+        keypoints = self.keypoints()
+        with open_read_only(self.path) as database:
+            return [
+                _to_features(stored, _read_descriptors(database, image, name, len(stored.xy)))
+                for image, name, stored in zip(self.ids, self.names, keypoints, strict=True)
+            ]
+
+    def tried_pairs(self) -> IntArray:
+        """Pairs of images (n, 2), i < j, that COLMAP has matched; those without a match, too."""
+        with open_read_only(self.path) as database:
+            stored = database.execute(f"SELECT pair_id FROM {RAW} ORDER BY pair_id").fetchall()
+        ids = np.array(self.ids, np.int64)
+        pairs = np.column_stack(np.divmod(np.array(stored, np.int64).ravel(), MAX_IMAGES))
+        pairs = pairs[np.isin(pairs, ids).all(axis=1) & (pairs[:, 0] < pairs[:, 1])]
+        return np.searchsorted(ids, pairs)
 
 
 def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatches:
@@ -115,7 +150,7 @@ def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatch
     Returns
     -------
     PairwiseMatches
-        Every match has the weight 1.
+        Every match has the weight 1. Near-duplicates are marked, see `mark_duplicates`.
 
     Warns
     -----
@@ -131,7 +166,7 @@ def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatch
         keypoints that do not exist.
     """
     path = Path(path)
-    with _open_read_only(path) as database:
+    with open_read_only(path) as database:
         _check_integrity(database)
         ids, names, xy = images = _read_images(database)
         sizes = [len(points) for points in xy]
@@ -140,7 +175,9 @@ def read_colmap(path: Path | str, verified: bool | None = None) -> PairwiseMatch
     matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
+    matches = with_duplicates_marked(matches, xy)
     matches.source = ColmapSource(path, names, ids, table, _digest(images))
+    matches.verified = table != RAW
     return matches
 
 
@@ -164,9 +201,8 @@ def write_colmap(
         Let COLMAP verify the matches, with a fixed seed, which makes the
         two-view geometries that its mappers read. Otherwise the geometries
         contain the matches as they are, with the relative pose of the original
-        if it has one. Without a pose they are CALIBRATED if the focal lengths of
-        both cameras are known and UNCALIBRATED if not; `mapper` accepts this,
-        `global_mapper` does not. None verifies if neither COLMAP nor
+        if it has one, or else that which COLMAP estimates from the matches, with
+        a fixed seed. None verifies if neither COLMAP nor
         `verification.verify` has verified the matches.
     added : str
         Which of the matches that synchronisation added to write: "none",
@@ -180,13 +216,7 @@ def write_colmap(
         If the matches do not come from a COLMAP database (`source`), the
         database has changed since, or `path` is the database itself or exists.
     """
-    source = matches.source
-    if not isinstance(source, ColmapSource):
-        raise NmfsyncError(
-            "these matches do not come from a COLMAP database; "
-            "to_colmap needs matches read with PairwiseMatches.from_colmap"
-        )
-    path = Path(path)
+    source, path = _source_of(matches), Path(path)
     check_target(path, [source.path], overwrite)
     optional("pycolmap", "colmap")
     if verify is None:
@@ -198,22 +228,89 @@ def write_colmap(
         space = 32 * sum(len(block.rows) for block in blocks)
         _copy_database(source, copy, space)
         with writing(path):
-            _write_matches(source, copy, blocks, verify)
-            _checkpoint(copy)
+            change_database(copy, source.ids, blocks, verify)
+            checkpoint(copy)
             put(copy, path)
+
+
+def _source_of(matches: Matches) -> ColmapSource:
+    if not isinstance(matches.source, ColmapSource):
+        raise NmfsyncError(
+            "these matches do not come from a COLMAP database; "
+            "to_colmap needs matches read with PairwiseMatches.from_colmap"
+        )
+    return matches.source
+
+
+def write_colmap_without(matches: Matches, path: Path, pairs: Collection[tuple[int, int]]) -> None:
+    """Write a copy of the COLMAP database that matches come from, without some pairs of images.
+
+    Everything else is copied unchanged, two-view geometries and other matches included.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    path : Path
+        Replaced if it exists.
+    pairs : collection of (int, int)
+        Images i < j, counted from 0, whose matches are left out.
+
+    Raises
+    ------
+    NmfsyncError
+        If the database has changed since it was read.
+    """
+    source = _source_of(matches)
+    pair_ids = [(MAX_IMAGES * source.ids[i] + source.ids[j],) for i, j in pairs]
+    with staging(path) as folder:
+        copy = folder / "database.db"
+        _copy_database(source, copy, 0)
+        with writing(path):
+            _delete_pairs(copy, pair_ids)
+            checkpoint(copy)
+            put(copy, path)
+
+
+def _delete_pairs(path: Path, pair_ids: list[tuple[int]]) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        for table in {RAW, *_VERIFIED} & tables:
+            database.executemany(f"DELETE FROM {table} WHERE pair_id = ?", pair_ids)
 
 
 def count_verified(path: Path) -> tuple[int, int]:
     """Count the verified matches of a database, and the pairs of images that have any."""
-    with _open_read_only(path) as database:
+    with open_read_only(path) as database:
         table = _verified_table(database)
         query = f"SELECT coalesce(sum(rows), 0), count(*) FROM {table} WHERE rows > 0"
         matches, pairs = database.execute(query).fetchone()
         return matches, pairs
 
 
+def content_of(path: Path) -> str:
+    """Return a digest of what the tables of a database contain; opening it may change its bytes."""
+    with open_read_only(path) as database:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        digest = hashlib.sha256()
+        for (name,) in database.execute(query).fetchall():
+            digest.update(repr(name).encode())
+            for row in database.execute(f'SELECT * FROM "{name.replace(chr(34), chr(34) * 2)}"'):
+                digest.update(repr(row).encode())
+        return digest.hexdigest()
+
+
+def check_unused(path: Path) -> None:
+    """Raise NmfsyncError if another program is writing a database."""
+    try:
+        with closing(sqlite3.connect(path, timeout=1)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.rollback()
+    except sqlite3.Error as error:
+        raise NmfsyncError(f"{path}: {_fault(error)}") from None
+
+
 @contextmanager
-def _open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
+def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database without changing it or creating files beside it."""
     with reading(path, "is a damaged database"):
         with path.open("rb") as file:
@@ -377,6 +474,35 @@ def _read_shapes(database: sqlite3.Connection, image: int) -> tuple[FloatArray, 
     return _shapes(np.empty((0, 2)) if stored is None else stored.astype(np.float64))
 
 
+def _read_descriptors(database: sqlite3.Connection, image: int, name: str, n: int) -> AnyArray:
+    """Read the SIFT descriptors (n, 128) of an image."""
+    if n == 0:
+        return np.empty((0, DESCRIPTOR), np.uint8)
+    query = "SELECT * FROM descriptors WHERE image_id = ?"  # without a type in old versions
+    cursor = database.execute(query, [image])
+    values = cursor.fetchone()
+    stored = dict(zip((column[0] for column in cursor.description), values or (), strict=False))
+    if not stored or stored.get("rows") == 0:
+        raise NmfsyncError(f"has no descriptors of {shown(name)} to match; leave out --match")
+    if stored.get("type", _SIFT) not in (_UNDEFINED, _SIFT) or stored.get("cols") != DESCRIPTOR:
+        raise NmfsyncError(
+            f"the descriptors of {shown(name)} are not SIFT's (128 bytes each), and only these "
+            "can be matched; match them with the program that made them, and leave out --match"
+        )
+    data = stored.get("data")
+    if stored["rows"] != n or not isinstance(data, bytes) or len(data) != n * DESCRIPTOR:
+        raise NmfsyncError(f"the descriptors of {shown(name)} are damaged; extract them again")
+    return np.frombuffer(data, np.uint8).reshape(n, DESCRIPTOR)
+
+
+def _to_features(stored: StoredKeypoints, descriptors: AnyArray) -> Features:
+    """Make features of what is stored; an orientation that is not known is 0."""
+    n = len(stored.xy)
+    orientation = np.nan_to_num(stored.orientation)
+    size = stored.image_size or (1, 1)
+    return Features(stored.xy, descriptors, stored.scale, orientation, size, n, n)
+
+
 def _shapes(keypoints: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return σ and degrees of keypoints (n, 2), (n, 4) or (n, 6); NaN where they are not known."""
     sigma, radians = np.full((2, len(keypoints)), np.nan)
@@ -471,7 +597,7 @@ def _copy_database(source: ColmapSource, copy: Path, added: int) -> None:
 
     `added` is the number of bytes that will be written to the copy.
     """
-    with _open_read_only(source.path) as database:
+    with open_read_only(source.path) as database:
         _check_integrity(database)
         _check_unchanged(_read_images(database), source)
         _check_cameras(database)
@@ -497,15 +623,34 @@ def _check_cameras(database: sqlite3.Connection) -> None:
         raise NmfsyncError(f"{name} has the camera {camera}, which does not exist")
 
 
-def _write_matches(source: ColmapSource, copy: Path, blocks: list[ImagePair], verify: bool) -> None:
-    """Let COLMAP replace the matches of a copy, in another process (see `colmap_process`)."""
-    matches = copy.with_suffix(".npz")
-    pairs = np.array([(source.ids[b.i], source.ids[b.j]) for b in blocks], np.int64).reshape(-1, 2)
+def change_database(
+    path: Path,
+    ids: Sequence[int],
+    blocks: Sequence[ImagePair],
+    verify: bool,
+    images: Mapping[str, Any] | None = None,
+) -> None:
+    """Let COLMAP write the matches of a database, in another process (see `colmap_process`).
+
+    Parameters
+    ----------
+    path : Path
+        A copy that nobody else uses. With `images`, it does not exist and is made.
+    ids : sequence of int
+        The image ids in the database.
+    blocks : sequence of ImagePair
+    verify : bool
+        Let COLMAP verify the matches.
+    images : dict of str to array, optional
+        What `colmap_process` needs to know of new images.
+    """
+    arrays = path.with_suffix(".npz")
+    pairs = np.array([(ids[b.i], ids[b.j]) for b in blocks], np.int64).reshape(-1, 2)
     rows = np.concatenate([np.empty((0, 2), np.uint32), *(b.rows for b in blocks)])
     counts = np.array([len(b.rows) for b in blocks], np.int64)
-    np.savez(matches, pairs=pairs, counts=counts, rows=rows.astype(np.uint32))
+    np.savez(arrays, pairs=pairs, counts=counts, rows=rows.astype(np.uint32), **(images or {}))
     command = [sys.executable, "-P", "-m", "nmfsync.exchange.colmap_process"]
-    command += [str(copy), str(matches), "verify" if verify else "keep", str(os.getpid())]
+    command += [str(path), str(arrays), "verify" if verify else "keep", str(os.getpid())]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -518,7 +663,7 @@ def _write_matches(source: ColmapSource, copy: Path, blocks: list[ImagePair], ve
             process.kill()
             raise
     if status:
-        raise NmfsyncError(f"COLMAP cannot write a copy ({_last_words(status, messages)})")
+        raise NmfsyncError(f"COLMAP cannot write it ({_last_words(status, messages)})")
 
 
 def _last_words(status: int, messages: bytes) -> str:
@@ -530,7 +675,7 @@ def _last_words(status: int, messages: bytes) -> str:
     return shown(ended + said.removeprefix("what():").strip(), 200)
 
 
-def _checkpoint(path: Path) -> None:
+def checkpoint(path: Path) -> None:
     """Move pending changes from the side files into the database itself."""
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -2,8 +2,8 @@
 
 In the file of features, `<name>/keypoints` has shape (n, 2). In the file of
 matches, `<pair>/matches0` has shape (n0,): for every feature of the first image
-the number of its match in the second, or -1. `<pair>/matching_scores0`, also
-(n0,), is optional.
+the number of its match in the second, or -1. Features after its end have none.
+`<pair>/matching_scores0`, also (n0,), is optional.
 
 The key of a pair is `a/b`, in older files `a_b`, with `-` in place of the
 slashes in both names. Either image may come first.
@@ -11,7 +11,7 @@ slashes in both names. Either image may come first.
 
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, near_names, shown
-from nmfsync.exchange.blocks import check_positions, check_rows, choose, to_keypoints, to_matches
+from nmfsync.exchange.blocks import (
+    check_positions,
+    check_rows,
+    choose,
+    to_keypoints,
+    to_matches,
+    with_duplicates_marked,
+)
 from nmfsync.runtime.cache import key_of
 from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import (
@@ -41,6 +48,10 @@ MAGIC = b"\x89HDF\r\n\x1a\n"
 _KEYPOINTS = "keypoints"  # data set of an image
 _SIGMAS, _DEGREES, _SIZE = "scales", "oris", "image_size"  # others, which need not be there
 _MATCHES, _SCORES = "matches0", "matching_scores0"  # data sets of a pair
+
+_LARGEST_SCORE = 1 + 1e-3  # a cosine of half precision can be rounded to more than 1
+
+_ROUGH = 0.5  # pixels: as much as a good keypoint is wrong by itself
 
 # No compression of real data reaches this; a few bytes can claim to be terabytes.
 _COMPRESSION = 10_000
@@ -63,14 +74,14 @@ class HlocSource(Source):
 
     def xy(self) -> list[Float32Array]:
         """Positions as `Source.xy` defines them, which is how hloc stores them."""
-        with _open(self.features) as file:
+        with open_hdf5(self.features) as file:
             names, xy = _read_images(file)
             _check_unchanged("images or keypoints", key_of(names, *xy), self.digests[0])
             return xy
 
     def keypoints(self) -> list[StoredKeypoints]:
         """Positions of every image, and scales, orientations and size if hloc stored them."""
-        with _open(self.features) as file:
+        with open_hdf5(self.features) as file:
             names, xy = _read_images(file)
             _check_unchanged("images or keypoints", key_of(names, *xy), self.digests[0])
             return [_read_keypoints(file[n], p) for n, p in zip(names, xy, strict=True)]
@@ -91,13 +102,14 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
     -------
     PairwiseMatches
         Weights are `matching_scores0`, or 1 without scores; `scored` is True.
+        Near-duplicates are marked, see `mark_duplicates`.
 
     Warns
     -----
     NmfsyncWarning
-        If the scores are not in (0, 1], so that all weights are 1; or if
-        matches were dropped: repeated ones, and all but the best of several
-        matches of a feature in the same image.
+        If the scores are not in (0, 1], so that all weights are 1; if matches were dropped:
+        repeated ones, and all but the best of several matches of a feature in the same
+        image; or if positions are stored with half precision, and are too far from 0 for it.
 
     Raises
     ------
@@ -107,26 +119,35 @@ def read_hloc(matches_path: Path | str, features_path: Path | str) -> PairwiseMa
         keypoints that do not exist, or if the names of two images differ only in `/` and `-`.
     """
     path, features = Path(matches_path), Path(features_path)
-    with _open(features) as file:
+    with open_hdf5(features) as file:
         names, xy = _read_images(file)
         sizes = [len(points) for points in xy]
-        index_of = _index_by_flat_name(names)
-    with _open(path) as file:
+        index_of = flat_names(names)
+        error = _rounding_error(file, names)
+    if error >= _ROUGH:
+        text = (
+            f"{features}: keypoints are stored with half precision, which moves them by up to "
+            f"{error:g} pixels; store 32-bit positions (in hloc, as_half=False)"
+        )
+        warnings.warn(text, NmfsyncWarning, stacklevel=3)
+    with open_hdf5(path) as file:
         pairs = _image_pairs(file, index_of)
         if not pairs:
-            raise NmfsyncError(f"contains no {_MATCHES}; is it a file of matches?")
+            raise NmfsyncError(_why_no_matches(file))
         blocks = [_read_block(file[key], pair, names, sizes) for key, pair in pairs.items()]
         digests = key_of(names, *xy), _digest_of_blocks(blocks)
-    if any(np.any((b.weights <= 0) | ~(b.weights <= 1)) for b in blocks):
+    if any(np.any((b.weights <= 0) | ~(b.weights <= _LARGEST_SCORE)) for b in blocks):
         text = (
             f"{path}: scores are not in (0, 1], so every match gets the weight 1; "
             "write scores in this range to have them used"
         )
         warnings.warn(text, NmfsyncWarning, stacklevel=3)
         blocks = [b._replace(weights=np.ones(len(b.rows))) for b in blocks]
+    blocks = [b._replace(weights=np.minimum(b.weights, 1)) for b in blocks]
     matches, dropped = to_matches(blocks, sizes)
     if dropped:
         warnings.warn(f"{path}: {dropped}", NmfsyncWarning, stacklevel=3)
+    matches = with_duplicates_marked(matches, xy)
     matches.source, matches.scored = HlocSource(path, names, features, digests), True
     return matches
 
@@ -156,40 +177,84 @@ def write_hloc(
         If the matches do not come from a file of hloc (`source`), its features
         have changed since, or `path` is one of its files or exists.
     """
-    source = matches.source
-    if not isinstance(source, HlocSource):
-        raise NmfsyncError(
-            "these matches do not come from a file of hloc; "
-            "to_hloc needs matches read with PairwiseMatches.from_hloc"
-        )
-    path = Path(path)
+    source, path = _source_of(matches), Path(path)
     check_target(path, [source.path, source.features], overwrite)
-    h5py = optional("h5py", "hloc")
-    with _open(source.features) as file:
+    optional("h5py", "hloc")
+    with open_hdf5(source.features) as file:
         names, xy = _read_images(file)
         _check_unchanged("images or keypoints", key_of(names, *xy), source.digests[0])
     sizes = matches.sizes.tolist()
     blocks = {(b.i, b.j): b for b in choose(matches, added).by_image_pair()}
+    # A match and a score have four bytes each.
+    added_size = 8 * sum(sizes[first] for first, _ in blocks)
+    _write_changed(source, path, lambda f: _replace_matches(source, f, blocks, sizes), added_size)
+
+
+def _source_of(matches: Matches) -> HlocSource:
+    if not isinstance(matches.source, HlocSource):
+        raise NmfsyncError(
+            "these matches do not come from a file of hloc; "
+            "to_hloc needs matches read with PairwiseMatches.from_hloc"
+        )
+    return matches.source
+
+
+def write_hloc_without(matches: Matches, path: Path, pairs: Collection[tuple[int, int]]) -> None:
+    """Write a copy of the file of hloc that matches come from, without some pairs of images.
+
+    These pairs stay, with -1 for every feature, because hloc asks for every pair of its list.
+    Everything else is copied unchanged.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches or MultiMatching
+    path : Path
+        Replaced if it exists.
+    pairs : collection of (int, int)
+        Images i < j, counted from 0, whose matches are left out.
+
+    Raises
+    ------
+    NmfsyncError
+        If the file has changed since it was read.
+    """
+    source, sizes = _source_of(matches), matches.sizes.tolist()
+    _write_changed(source, path, lambda file: _clear_pairs(source, file, pairs, sizes), 0)
+
+
+def _clear_pairs(
+    source: HlocSource, file: Any, pairs: Collection[tuple[int, int]], sizes: list[int]
+) -> None:
+    for key, (i, j) in _unchanged_pairs(source, file, sizes).items():
+        if (min(i, j), max(i, j)) in pairs:
+            file[key][_MATCHES][...] = -1
+            if _SCORES in file[key]:
+                file[key][_SCORES][...] = 0
+
+
+def _write_changed(
+    source: HlocSource, path: Path, change: Callable[[Any], None], added: int
+) -> None:
+    """Write a copy of a file of matches, changed; `added` bytes may come to it."""
+    h5py = optional("h5py", "hloc")
     with staging(path) as folder, writing(path):
-        # A match and a score have four bytes each.
-        added_size = 8 * sum(sizes[first] for first, _ in blocks)
-        check_space(folder, source.path.stat().st_size + added_size)
+        check_space(folder, source.path.stat().st_size + added)
         copy = folder / "matches.h5"
         shutil.copyfile(source.path, copy)
         with h5py.File(copy, "r+") as file:
-            _replace_matches(source, file, blocks, sizes)
+            change(file)
         put(copy, path)
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[Any]:
+def open_hdf5(path: Path) -> Iterator[Any]:
     """Open an HDF5 file to read it; faults inside become an NmfsyncError that names the file."""
     h5py = optional("h5py", "hloc")
     with reading(path, "cannot be read as an HDF5 file"), h5py.File(path) as file:
         yield file
 
 
-def _groups_with(file: Any, data_set: str) -> list[str]:
+def groups_with(file: Any, data_set: str) -> list[str]:
     """Return the paths of the groups that contain a data set of this name, sorted.
 
     Raises NmfsyncError for links, which may lead in circles or to other files.
@@ -229,14 +294,14 @@ def _check_unchanged(what: str, found: str, digest: str) -> None:
 
 def _read_images(file: Any) -> tuple[tuple[str, ...], list[Float32Array]]:
     """Read names and positions of keypoints (n, 2) of all images, in order of name."""
-    names = _groups_with(file, _KEYPOINTS)
+    names = groups_with(file, _KEYPOINTS)
     if not names:
         raise NmfsyncError(f"contains no {_KEYPOINTS}; is it a file of features?")
     return tuple(names), [_read_positions(file[name], name) for name in names]
 
 
 def _read_positions(group: Any, name: str) -> Float32Array:
-    keypoints = _read_dataset(group, _KEYPOINTS)
+    keypoints = read_dataset(group, _KEYPOINTS)
     if keypoints.ndim != 2 or keypoints.shape[1] < 2 or keypoints.dtype.kind not in "fiu":
         raise NmfsyncError(
             f"the keypoints of {shown(name)} must be (n, 2) numbers, not {keypoints.shape} "
@@ -246,6 +311,13 @@ def _read_positions(group: Any, name: str) -> Float32Array:
         xy = keypoints[:, :2].astype(np.float32)
     check_positions(name, xy)
     return xy
+
+
+def _rounding_error(file: Any, names: tuple[str, ...]) -> float:
+    """Return by how many pixels half precision moves a position at most; 0 for other precisions."""
+    stored = (file[name][_KEYPOINTS] for name in names)
+    half = [np.abs(item[:, :2]).max() for item in stored if item.dtype == np.float16 and len(item)]
+    return float(np.spacing(max(half)) / 2) if half else 0.0
 
 
 def _read_keypoints(group: Any, xy: Float32Array) -> StoredKeypoints:
@@ -262,11 +334,11 @@ def _read_optional(group: Any, name: str, n: int) -> FloatArray:
     h5py = optional("h5py", "hloc")
     item = group.get(name)
     if isinstance(item, h5py.Dataset) and item.shape == (n,) and item.dtype.kind in "fiu":
-        return _read_dataset(group, name).astype(np.float64)
+        return read_dataset(group, name).astype(np.float64)
     return np.full(n, np.nan)
 
 
-def _read_dataset(group: Any, name: str) -> AnyArray:
+def read_dataset(group: Any, name: str) -> AnyArray:
     """Read a data set, whose values must be in this file."""
     item = group[name]
     place = shown(item.name)
@@ -285,7 +357,12 @@ def _flat(name: str) -> str:
     return name.replace("/", "-")
 
 
-def _index_by_flat_name(names: tuple[str, ...]) -> dict[str, int]:
+def new_key(a: str, b: str) -> str:
+    """Return the key of a pair of images of hloc's present kind."""
+    return f"{_flat(a)}/{_flat(b)}"
+
+
+def flat_names(names: tuple[str, ...]) -> dict[str, int]:
     """Map flat names to image numbers."""
     index_of: dict[str, int] = {}
     for image, name in enumerate(names):
@@ -298,12 +375,24 @@ def _index_by_flat_name(names: tuple[str, ...]) -> dict[str, int]:
     return index_of
 
 
+def _why_no_matches(file: Any) -> str:
+    if groups_with(file, "keypoints0"):
+        return (
+            "contains positions that belong to pairs of images (keypoints0, keypoints1), and no "
+            f"{_MATCHES}; nmfsync merge makes shared keypoints of them"
+        )
+    return f"contains no {_MATCHES}; is it a file of matches?"
+
+
 def _image_pairs(file: Any, index_of: dict[str, int]) -> dict[str, tuple[int, int]]:
     """Map the key of every pair in a file of matches to its two images, in the order of the key."""
-    return {key: _parse_key(key, index_of) for key in _groups_with(file, _MATCHES)}
+    return {key: parse_key(key, index_of) for key in groups_with(file, _MATCHES)}
 
 
-def _parse_key(key: str, index_of: dict[str, int]) -> tuple[int, int]:
+def parse_key(
+    key: str, index_of: dict[str, int], where: str = "in the file of features"
+) -> tuple[int, int]:
+    """Return the two images that the key of a pair names, given those there are by flat name."""
     # Names may contain the separators themselves, so every split is tried.
     splits = [(key[:at], key[at + 1 :]) for at, sign in enumerate(key) if sign in "/_"]
     pairs = {(index_of[a], index_of[b]) for a, b in splits if a in index_of and b in index_of}
@@ -312,7 +401,7 @@ def _parse_key(key: str, index_of: dict[str, int]) -> tuple[int, int]:
     if not pairs:
         unknown = [b if a in index_of else a for a, b in splits if a in index_of or b in index_of]
         hint = near_names(unknown[0], index_of) if unknown else ""
-        raise NmfsyncError(f"'{shown(key)}' is no pair of images in the file of features{hint}")
+        raise NmfsyncError(f"'{shown(key)}' is no pair of images {where}{hint}")
     return pairs.pop()
 
 
@@ -322,12 +411,14 @@ def _read_block(
     """Read the matches of one pair, with their scores as weights, or 1 without scores."""
     i, j = pair
     both = f"{shown(names[i])} and {shown(names[j])}"
-    stored, scores = _read_list(group, _MATCHES), np.ones(sizes[i])
+    stored = _read_list(group, _MATCHES)
+    scores = np.ones(len(stored))
     if _SCORES in group:
         scores = _read_list(group, _SCORES).astype(np.float64)
-    if stored.shape != (sizes[i],) or scores.shape != (sizes[i],):
+    # hloc's aggregation of detector-free matches ends the list with the last match.
+    if len(stored) > sizes[i] or len(scores) != len(stored):
         raise NmfsyncError(
-            f"the matches of {both} are for {len(stored)} features, "
+            f"the matches of {both} are for {len(stored)} features and have {len(scores)} scores, "
             f"but {shown(names[i])} has {sizes[i]}"
         )
     second = stored.astype(np.int64)
@@ -347,20 +438,26 @@ def _read_block(
 
 
 def _read_list(group: Any, name: str) -> AnyArray:
-    values = _read_dataset(group, name)
+    values = read_dataset(group, name)
     kinds, wanted = ("iu", "whole numbers") if name == _MATCHES else ("f", "floating-point numbers")
     if values.ndim != 1 or values.dtype.kind not in kinds:
         raise NmfsyncError(f"{shown(group.name)}/{name} must be a list of {wanted}")
     return values
 
 
+def _unchanged_pairs(source: HlocSource, file: Any, sizes: list[int]) -> dict[str, tuple[int, int]]:
+    """Return the pairs of an open file, see `_image_pairs`, if its matches are those of before."""
+    pairs = _image_pairs(file, flat_names(source.names))
+    old = [_read_block(file[key], pair, source.names, sizes) for key, pair in pairs.items()]
+    _check_unchanged("matches", _digest_of_blocks(old), source.digests[1])
+    return pairs
+
+
 def _replace_matches(
     source: HlocSource, file: Any, blocks: dict[tuple[int, int], ImagePair], sizes: list[int]
 ) -> None:
     """Replace all matches of an open file; `blocks` are by pair of images i < j."""
-    pairs = _image_pairs(file, _index_by_flat_name(source.names))
-    old = [_read_block(file[key], pair, source.names, sizes) for key, pair in pairs.items()]
-    _check_unchanged("matches", _digest_of_blocks(old), source.digests[1])
+    pairs = _unchanged_pairs(source, file, sizes)
     scored = any(_SCORES in file[key] for key in pairs)
     written = set()
     for key, (i, j) in pairs.items():
@@ -375,8 +472,8 @@ def _replace_matches(
         _replace_block(file[key], block, source.names, sizes)
     for pair, block in blocks.items():
         if pair not in written:
-            group = file.create_group("/".join(_flat(source.names[image]) for image in pair))
-            _create_datasets(group, block, sizes[block.i], block.weights if scored else None)
+            group = file.create_group(new_key(*(source.names[image] for image in pair)))
+            create_block(group, block, sizes[block.i], block.weights if scored else None)
 
 
 def _replace_block(group: Any, block: ImagePair, names: tuple[str, ...], sizes: list[int]) -> None:
@@ -389,10 +486,10 @@ def _replace_block(group: Any, block: ImagePair, names: tuple[str, ...], sizes: 
         scores = np.array([score_of.get(row, weight) for row, weight in new])
         del group[_SCORES]
     del group[_MATCHES]
-    _create_datasets(group, block, sizes[block.i], scores)
+    create_block(group, block, sizes[block.i], scores)
 
 
-def _create_datasets(
+def create_block(
     group: Any, block: ImagePair, size: int, scores: NDArray[np.float64] | None
 ) -> None:
     """Write matches and scores of one pair; `size` is the number of features of image i."""

@@ -61,7 +61,7 @@ def find_photographs(folder: Path, names: Sequence[str]) -> tuple[dict[int, Path
     NmfsyncError
         If the folder cannot be read or has none of the images.
     """
-    files = _files_below(folder)
+    files = files_below(folder)
     found = {n: name for n, name in enumerate(names) if name in files}
     for alike in (_normal, _folded):
         left = {n: name for n, name in enumerate(names) if n not in found}
@@ -129,7 +129,7 @@ def _holds(size: Size, xy: AnyArray) -> bool:
     return bool(((xy >= -slack) & (xy <= size + slack - 1)).all())
 
 
-def _files_below(folder: Path) -> dict[str, Path]:
+def files_below(folder: Path) -> dict[str, Path]:
     """Return the files below a folder by their paths in it, as a database spells them."""
     if not folder.is_dir():
         raise NmfsyncError(f"{folder}: is no folder; name that of the photographs")

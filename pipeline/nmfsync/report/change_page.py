@@ -37,8 +37,10 @@ from nmfsync.report.page import (
     percent,
     write_bytes,
 )
+from nmfsync.report.wrong_pairs import wrong_pairs
 from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
+from nmfsync.types.verdicts import PairVerdict
 
 _MOST_COMPONENTS = 10
 _MOST_PAIRS = 50
@@ -46,6 +48,8 @@ _MOST_PAIRS = 50
 Precision = tuple[float | None, float | None]  # estimated, before and after
 
 NO_GRAPH = ImageGraph()
+
+VERIFICATION = "verification"  # in the place of a method, where matches were only verified
 
 
 @default_look()
@@ -60,9 +64,10 @@ def write_change_report(
     warnings: Sequence[str] = (),
     viewer: str = "",
     graph: ImageGraph = NO_GRAPH,
+    verdicts: Sequence[PairVerdict] = (),
     provenance: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a self-contained page about what synchronisation changed.
+    """Write a self-contained page about what synchronisation or verification changed.
 
     Parameters
     ----------
@@ -83,6 +88,8 @@ def write_change_report(
         The JSON of the viewer, see `viewer_json`; "" for none.
     graph : ImageGraph
         Of the result.
+    verdicts : sequence of PairVerdict
+        If wrong pairs of images were left out: on all pairs.
     provenance : dict, optional
         See `Clock.provenance`.
 
@@ -106,8 +113,10 @@ def write_change_report(
             output_name=names[1],
             method=style_of(settings["method"]).name,
             method_keys=[settings["method"]],
+            only_verified=settings["method"] == VERIFICATION,
             settings=flatten(settings),
             change=change,
+            duplicates=result.duplicate_count,
             verdict=verdict(names[0], change, precision),
             rows=change_rows(change, precision),
             picture=_lengths_picture(change, settings["method"]),
@@ -121,6 +130,7 @@ def write_change_report(
             warnings=warnings,
             graph=graph_picture(graph, image_names, image_names),
             graph_sentences=graph_sentences(graph, image_names),
+            wrong=wrong_pairs(verdicts, image_names),
             provenance=provenance or {},
             viewer_json=viewer,
         )

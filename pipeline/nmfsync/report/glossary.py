@@ -97,6 +97,12 @@ GLOSSARY = {
         "Connected features, two or more of them in the same image: at least one match is wrong. "
         "These do not count as tracks.",
     ),
+    "near-duplicate": Word(
+        "Near-duplicate",
+        "A feature at most 3\u00a0pixels from another one of its image, with the same neighbours: "
+        "the same point at another scale or in another orientation. Both count as one feature, "
+        "and keep their matches in the file.",
+    ),
     "coverage": Word(
         "Coverage",
         "The share of the features that are in a track. A method can be precise by returning "

@@ -79,7 +79,7 @@ def _linked(graph: ImageGraph, images: int) -> str:
 def _weak(graph: ImageGraph, names: Sequence[str]) -> list[str]:
     sentences = []
     if graph.weak:
-        sentences.append(f"Only weakly tied to the others: {_names(graph.weak, names)}.")
+        sentences.append(f"Only weakly tied to the others: {names_in_words(graph.weak, names)}.")
     if graph.bridges:
         pairs = [f"{shown(names[i])} and {shown(names[j])}" for i, j in graph.bridges]
         ties = "; ".join(pairs[:MOST_NAMES])
@@ -98,9 +98,9 @@ def _unrelated(graph: ImageGraph, names: Sequence[str]) -> list[str]:
             f"only {count(sum(map(len, graph.parts)))} of {count(len(names))} images are linked by "
             "matches that are likely right; take more --features, or images that overlap more"
         ]
-    one = len(found) == 1
+    one, who = len(found) == 1, names_in_words(found, names)
     return [
-        f"{_names(found, names)} look{'s' if one else ''} unrelated to the other images: no "
+        f"{who} look{'s' if one else ''} unrelated to the other images: no "
         f"tie to them is stronger than chance; leave {'it' if one else 'them'} out, or, if "
         f"{'it shows' if one else 'they show'} the same scene, take more --features or add "
         "images in between"
@@ -111,7 +111,7 @@ def _apart(graph: ImageGraph, names: Sequence[str]) -> list[str]:
     if len(graph.parts) < 2 or not graph.clear:
         return []
     largest, *others = graph.parts
-    groups = "; ".join(_names(part, names) for part in others[:MOST_NAMES])
+    groups = "; ".join(names_in_words(part, names) for part in others[:MOST_NAMES])
     more = len(others) - MOST_NAMES
     groups += f"; and {count(more)} more parts" if more > 0 else ""
     return [
@@ -133,7 +133,8 @@ def _extremes(graph: ImageGraph, names: Sequence[str]) -> list[str]:
     return texts[: len(ordered)]
 
 
-def _names(images: Sequence[int], names: Sequence[str]) -> str:
+def names_in_words(images: Sequence[int], names: Sequence[str]) -> str:
+    """Name some images, and say how many more there are."""
     return _and([shown(names[i]) for i in images[:MOST_NAMES]], len(images))
 
 

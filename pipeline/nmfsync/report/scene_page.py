@@ -48,6 +48,7 @@ from nmfsync.report.page import (
 from nmfsync.report.pictures import reliability_picture, trade_off_picture
 from nmfsync.report.takeaway import take_away
 from nmfsync.report.viewer_data import scene_viewer_data, viewer_json
+from nmfsync.report.wrong_pairs import wrong_pairs
 from nmfsync.scenes.scene import Scene
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.features import Features
@@ -97,7 +98,8 @@ def write_scene_report(
 
     The pictures are `fcm.png`, `trade-off.png` and `reliability.png` (with truth),
     `epipolar.png` and `cameras.png` (with cameras), `lengths.png`, `matrix.png`,
-    `images.png` (if images are linked),
+    `images.png` (if images are linked), `pairs-before.png` and `pairs-after.png` (if pairs of
+    images were left out),
     `overlay-<a>-<b>.png` for up to three pairs of images counted from 1, and
     `overlay-tracks.png` (if a cycle-consistent result has a track).
 
@@ -131,8 +133,10 @@ def write_scene_report(
     }
     plots = _plots(scene, features, results, evaluation, counts)
     graph = graph_picture(evaluation.image_graph, scene.names, scene.labels)
+    wrong = wrong_pairs(evaluation.verdicts, scene.names)
     overlays = _overlays(scene, features, results, errors)
-    pictures = {picture.file: picture.png for picture in plots + graph}
+    about_pairs = wrong.pictures if wrong else []
+    pictures = {picture.file: picture.png for picture in plots + graph + about_pairs}
     for file, png in (pictures | overlays).items():
         write_bytes(folder / file, png)
     data = scene_viewer_data(
@@ -155,6 +159,7 @@ def write_scene_report(
         verdicts=[verdict(m, evaluation.methods, counts) for m in methods if m != "input"],
         tracks_kept=_tracks_kept(counts),
         graph=graph,
+        wrong=wrong,
         graph_sentences=graph_sentences(evaluation.image_graph, scene.names),
         plots=plots,
         overlays=list(overlays),

@@ -22,6 +22,8 @@ def take_away(evaluation: SceneEvaluation) -> str:
     if not before.matchings:
         return "No two images have a match: add images that overlap, or more features (--features)."
     of_input = f"{many(before.matchings, 'match')}, {_worth(before)}"
+    if list(evaluation.methods) == ["input"]:
+        return f"There are {of_input}; no method made them consistent."
     if evaluation.tracks == "input":
         return f"No method of this run makes consistent tracks; the input has {of_input}."
     name = style_of(evaluation.tracks).name

@@ -13,6 +13,7 @@ from joblib import Parallel, delayed
 from nmfsync.errors import NmfsyncError, printable, reason_of
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.report.dataset_page import write_dataset_report
+from nmfsync.run.export import check_exports
 from nmfsync.run.scene import run_scene
 from nmfsync.run.settings import Settings
 from nmfsync.runtime.compiled import compilation_shown
@@ -21,7 +22,7 @@ from nmfsync.runtime.engine import engine as use_engine
 from nmfsync.runtime.progress import Bar
 from nmfsync.runtime.workers import ending_with_this_process, results_of
 from nmfsync.scenes.catalogue import datasets, is_in_catalogue, scene_names
-from nmfsync.scenes.layouts import name_of_folder
+from nmfsync.scenes.layouts import has_truth, name_of_folder
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def run_scenes(
         raise NmfsyncError(
             f"several jobs work with engine {ENGINES[0]} only, got engine {engine}; use --jobs 1"
         )
+    check_exports(settings, list(names))
     batch = Batch()
     with use_engine(engine, address):
         _run_all(batch, names, settings, out, data, jobs, progress, command)
@@ -137,7 +139,8 @@ def _run_all(
     progress: bool,
     command: str,
 ) -> None:
-    total = len(settings.steps) * len(names)
+    steps = {name: len(_resolved(name, settings).steps) for name in names}
+    total = sum(steps.values())
     with Bar(total=total, unit="step", disable=None if progress else True, leave=False) as bar:
 
         def finished(name: str, result: SceneEvaluation | str) -> None:
@@ -167,7 +170,12 @@ def _run_all(
                 for name, result in zip(names, results, strict=True):
                     finished(name, result)
                     bar.set_description(f"{printable(name)} done")
-                    bar.update(len(settings.steps))
+                    bar.update(steps[name])
+
+
+def _resolved(name: str, settings: Settings) -> Settings:
+    """Say what a run of a scene does, before its images are there."""
+    return settings.resolved(not is_in_catalogue(name) and not has_truth(Path(name)))
 
 
 def _run_one(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
+from nmfsync.errors import NmfsyncWarning, collected_warnings
 from nmfsync.evaluation.confidence import (
     NO_MATCHES,
     Confidence,
@@ -21,20 +21,32 @@ from nmfsync.evaluation.image_graph import graph_of_images
 from nmfsync.evaluation.tracks import Change, compare
 from nmfsync.exchange.blocks import check_added, choose
 from nmfsync.exchange.colmap import ColmapSource, count_verified
-from nmfsync.exchange.formats import NPZ, format_of, read_matches
+from nmfsync.exchange.formats import NPZ, read_matches
+from nmfsync.exchange.positions import belong_to_pairs
 from nmfsync.exchange.tracks import write_source_tracks
-from nmfsync.matching.verification import check_geometry, verify
-from nmfsync.report.change_page import write_change_report
+from nmfsync.matching.verification import check_geometry
+from nmfsync.report.change_page import VERIFICATION, write_change_report
 from nmfsync.report.estimates import names_of, result_sentence
 from nmfsync.report.image_graph import graph_warnings
+from nmfsync.report.wrong_pairs import verdict_sentences
+from nmfsync.run.image_pairs import not_verified, without_wrong_pairs
+from nmfsync.run.matches_input import (
+    check_photographs,
+    digests_of,
+    output_format,
+    source_of,
+    verified,
+)
 from nmfsync.run.matches_viewer import Photographs, viewer_of
-from nmfsync.runtime.files import check_target, sha256_of, staging
+from nmfsync.run.matching_anew import match_colmap
+from nmfsync.run.settings import EVIDENCE
 from nmfsync.runtime.provenance import Clock
-from nmfsync.runtime.publish import commit, finish, locked, recover
+from nmfsync.runtime.publish import publication_beside
 from nmfsync.synchronisation.calibration import calibrate_by_cycles
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, Function, Method
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
+from nmfsync.types.verdicts import PairVerdict
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,8 @@ class SynchronisedFile:
     precision : tuple of float or None
         The estimated precision of the matches of the file before and after; None if nothing is
         known.
+    verdicts : list of PairVerdict
+        On every pair of images that had matches, if wrong ones were to be left out.
     """
 
     path: Path
@@ -69,13 +83,14 @@ class SynchronisedFile:
     confidence: Confidence
     remarks: tuple[str, ...]
     precision: tuple[float | None, float | None]
+    verdicts: list[PairVerdict]
 
 
 def synchronise_file(
     path: Path | str,
     out: Path | str,
     features: Path | str | None = None,
-    method: str | Method | Function = DEFAULT_METHOD,
+    method: str | Method | Function | None = DEFAULT_METHOD,
     universe_size: int | str = "auto",
     theta: float | None = None,
     seed: int = 0,
@@ -85,6 +100,9 @@ def synchronise_file(
     progress: bool = False,
     images: Path | str | None = None,
     command: str = "Python: synchronise_file",
+    disambiguate: bool = False,
+    match: bool = False,
+    evidence: float = EVIDENCE,
     **options: Any,
 ) -> SynchronisedFile:
     """Make the matches of a file consistent, and write a file of the same format.
@@ -101,7 +119,7 @@ def synchronise_file(
     features : Path or str, optional
         The features that matches of hloc belong to.
     method, universe_size, theta, seed, progress, **options
-        As for `synchronise`.
+        As for `synchronise`. Without a method the matches are only verified.
     geometry : str, optional
         First keep only matches of two images that agree with one "fundamental"
         matrix or "homography", see `verify`. Otherwise those that COLMAP
@@ -116,6 +134,13 @@ def synchronise_file(
         has for them: paths in the folder, or else names that only one file below it has.
     command : str
         What the provenance says was called.
+    disambiguate : bool
+        First leave out the matches of look-alike pairs of images, see `disambiguate_file`.
+    match : bool
+        First match the descriptors of a COLMAP database anew, with at least this `evidence`, see
+        `match_colmap`; the matches are then verified by a fundamental matrix if `geometry` does
+        not say otherwise.
+    evidence : float
 
     Returns
     -------
@@ -133,29 +158,38 @@ def synchronise_file(
     """
     clock, path, out = Clock(), Path(path), Path(out)
     features = None if features is None else Path(features)
-    kind = format_of(path)
-    if out.suffix.lower() not in kind.endings:
-        raise NmfsyncError(f"{out}: the name must end in {kind.endings[0]}: {path} is {kind.name}")
+    kind = output_format(path, out)
     tracks, report = (out.with_name(out.name + end) for end in (".tracks.csv", ".report.html"))
     inputs = [path, *([features] if features else [])]
-    recover(out.parent, out.name)
-    for target in (out, tracks, report):
-        check_target(target, inputs, overwrite)
     check_added(added)
+    if geometry is None and match:
+        geometry = "fundamental"
     if geometry is not None:
         check_geometry(geometry)
-    if images is not None and kind is NPZ:
-        raise NmfsyncError(f"{path}: an .npz file has no positions to show on photographs; "
-                           "leave out --images")  # fmt: skip
-    with staging(out) as folder:
+    check_photographs(path, kind, images)
+    with publication_beside((out, tracks, report), inputs, overwrite) as folder:
         with collected_warnings() as texts:
             reading = Clock()
-            matches = read_matches(path, features, verified=False if geometry else None)
+            matches = read_matches(
+                path, features, verified=None if match or not geometry else False
+            )
+            _offer_to_merge(matches)
             photographs = Photographs(matches.source, images) if matches.source else None
-            usable = _verified(path, matches, geometry, progress)
-            digests = _digests(path, features)
-            read, working = reading.costs("reading and verification"), Clock()
-            result = synchronise(usable, method, universe_size, theta, seed, progress, **options)
+            found = match_colmap(path, evidence, progress) if match else matches
+            usable = verified(path, found, geometry, progress)
+            digests = digests_of(path, features)
+            read, judging = reading.costs("reading and verification"), Clock()
+            verdicts: list[PairVerdict] = []
+            if disambiguate:
+                source = source_of(path, usable, "its pairs of images cannot be judged")
+                usable, verdicts = without_wrong_pairs(usable, source.keypoints(), progress)
+                texts += not_verified(source)
+            judged, working = judging.costs("look-alike pairs"), Clock()
+            result: Matches = (
+                _only_verified(usable, geometry)
+                if method is None
+                else synchronise(usable, method, universe_size, theta, seed, progress, **options)
+            )
             worked = working.costs("synchronisation")
             written = result if kind is NPZ else choose(result, added)
             kind.write(written, folder / out.name)
@@ -164,7 +198,7 @@ def synchronise_file(
         remarks = _remarks(result, written, change, folder / out.name, estimate)
         graph = graph_of_images(result, estimate.confidence)
         texts += graph_warnings(graph, names_of(result))
-        costs = [read, worked, comparing.costs("estimates")]
+        costs = [read, *([judged] if disambiguate else []), worked, comparing.costs("estimates")]
         viewer = ""
         if photographs and images:
             viewer = viewer_of(photographs, estimate.results, estimate.confidences)
@@ -180,44 +214,45 @@ def synchronise_file(
             texts,
             viewer,
             graph,
+            verdicts,
             clock.provenance(command, digests, costs),
         )
         if isinstance(result, MultiMatching):
             precision = precision_by_track(estimate.confidence, result)
             write_source_tracks(folder / tracks.name, result, result.source, precision)
-        with locked(out.parent):
-            finish(out.parent, out.name)
-            for target in (out, tracks, report):  # again: another run may have been faster
-                check_target(target, inputs, overwrite)
-            made = [
-                target.name for target in (out, tracks, report) if (folder / target.name).exists()
-            ]
-            commit(folder, out.parent, made, [tracks.name, report.name], out.name)
+    if verdicts:
+        remarks = [*verdict_sentences(verdicts, names_of(result)), *remarks]
     for text in texts:
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
     kept = tracks if isinstance(result, MultiMatching) else None
     return SynchronisedFile(
-        out, report, kept, result, change, estimate.confidence, tuple(remarks), estimate.precision
+        out,
+        report,
+        kept,
+        result,
+        change,
+        estimate.confidence,
+        tuple(remarks),
+        estimate.precision,
+        verdicts,
     )
 
 
-def _digests(path: Path, features: Path | None) -> dict[str, str]:
-    """Return the SHA-256 of the input files, by name."""
-    found = {path.name: sha256_of(path)}
-    return (
-        found if features is None else {**found, f"features: {features.name}": sha256_of(features)}
-    )
+def _offer_to_merge(matches: PairwiseMatches) -> None:
+    """Warn if keypoints belong to pairs of images: then there are no tracks to make consistent."""
+    if isinstance(matches.source, ColmapSource) and belong_to_pairs(matches):
+        text = (
+            f"{matches.source.path}: no keypoint has matches in two images, as a detector-free "
+            "matcher leaves them; nmfsync merge makes shared keypoints of them first"
+        )
+        warnings.warn(text, NmfsyncWarning, stacklevel=3)
 
 
-def _verified(
-    path: Path, matches: PairwiseMatches, geometry: str | None, progress: bool
-) -> PairwiseMatches:
-    if geometry is None:
-        return matches
-    if matches.source is None:
-        raise NmfsyncError(f"{path}: an .npz file has no positions, so its matches cannot be "
-                           "verified; leave out --verify")  # fmt: skip
-    return verify(matches, matches.source.xy(), geometry, progress)
+def _only_verified(matches: PairwiseMatches, geometry: str | None) -> PairwiseMatches:
+    """Return verified matches as a result, which says how it was made."""
+    result = matches.with_matrix(matches.W)
+    result.settings = {"method": VERIFICATION, "geometry": geometry}
+    return result
 
 
 class _Estimate(NamedTuple):
@@ -247,10 +282,16 @@ class _Estimate(NamedTuple):
 def _estimate(
     matches: PairwiseMatches, usable: PairwiseMatches, result: Matches, written: Matches
 ) -> _Estimate:
-    """Estimate how right the matches of a file are, and those of a result of the usable ones."""
+    """Estimate how right the matches of a file are, and those of a result of the usable ones.
+
+    Near-duplicates count as one feature everywhere.
+    """
+    verified = usable is not matches
+    usable, written = usable.contracted(), _counted(written)
+    matches = matches.contracted() if verified else usable
     method = (result.settings or {})["method"]
     known, origin = _probabilities(usable)
-    before, _ = (known, origin) if usable is matches else _probabilities(matches)
+    before, _ = _probabilities(matches) if verified else (known, origin)
     results = {"input": matches, method: result}
     if known is None:
         everything = {name: _listed(of, matches) for name, of in results.items()}
@@ -261,6 +302,11 @@ def _estimate(
     confidences = {"input": of_input, method: of_result}
     precision = of_input.precision, of_written.precision
     return _Estimate(results, confidences, of_result, precision, origin)
+
+
+def _counted(written: Matches) -> Matches:
+    """Return matches in which near-duplicates count as one feature; those of tracks do already."""
+    return written if isinstance(written, MultiMatching) else written.contracted()
 
 
 def _probabilities(matches: PairwiseMatches) -> tuple[PairwiseMatches | None, str]:
@@ -313,7 +359,13 @@ def _remarks(
         remarks.append(
             "No three images match each other, so how many matches are right is not estimated."
         )
-    if left := result.match_count - written.match_count:
+    if duplicates := result.duplicate_count:
+        remarks.append(
+            f"{duplicates:,} features are near-duplicates: less than 3 pixels from another feature "
+            "of their image, with the same neighbours, as at other scales or orientations of one "
+            "point. They count as one feature with it here, and keep their matches in the file."
+        )
+    if left := result.match_count - _counted(written).match_count:
         remarks.append(
             f"{left:,} more matches, which link features through others, are not in the file."
         )

@@ -38,8 +38,10 @@ from nmfsync.matching.verification import count_verified, verify
 from nmfsync.report.image_graph import graph_warnings
 from nmfsync.report.paper import write_scene_figures
 from nmfsync.report.scene_page import write_scene_report
+from nmfsync.run.export import check_exports, check_targets, export
 from nmfsync.run.folders import claim_folder
-from nmfsync.run.settings import Settings
+from nmfsync.run.image_pairs import without_wrong_pairs
+from nmfsync.run.settings import NONE, Settings
 from nmfsync.run.stages import Stages
 from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import Arrays, code_behind, code_of, key_of, versions
@@ -49,11 +51,24 @@ from nmfsync.runtime.publish import publication
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.listing import listing, summary
 from nmfsync.scenes.scene import Scene, scene_folder
-from nmfsync.synchronisation.methods import METHODS, MIN_PROBABILITY, resolve_universe_size
+from nmfsync.synchronisation.duplicates import mark_duplicates
+from nmfsync.synchronisation.methods import (
+    DEFAULT_METHOD,
+    METHODS,
+    MIN_PROBABILITY,
+    resolve_universe_size,
+)
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.features import Features
-from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches, matches_from_arrays
+from nmfsync.types.matches import (
+    Matches,
+    MultiMatching,
+    PairwiseMatches,
+    StoredKeypoints,
+    matches_from_arrays,
+)
+from nmfsync.types.verdicts import PairVerdict
 
 
 def run_scene(
@@ -105,10 +120,14 @@ def run_scene(
         If the output cannot be written.
     """
     settings, clock = settings or Settings(), Clock()
+    check_exports(settings, [name])
     step = progress or (lambda _step: None)
     step("images")
     with collected_warnings() as remarks:
         scene = load_scene(name, data)
+    own_photographs = scene.folder is not None and scene.truth is None and scene.cameras is None
+    settings = settings.resolved(own_photographs, len(scene.paths))
+    for_mapper = own_photographs or bool(settings.exports)
     own = claim_folder(scene, Path(out), first)
     if own != scene.name:
         remarks.append(
@@ -116,29 +135,31 @@ def run_scene(
             f"the results of this one are in {own}; give another --out to keep the name"
         )
     scene, folder = replace(scene, name=own), scene_folder(Path(out), own)
+    check_targets(settings, scene, name, folder)
     sweep_below(folder)
     stages = Stages(folder / "stages", bars=progress is not None)
     step("features")
     scene, features = _extract(scene, settings, stages)
     step("matches")
-    matches, verification = _match(scene, features, settings, stages)
+    matches, verification, verdicts = _match(scene, features, settings, stages, for_mapper)
     step("truth")
     scene = with_truth(scene, features, matches, stages)
     depth_quality = measure_depth_quality(scene, features, stages)
     arguments = (settings.universe_size, settings.theta, settings.seed)
-    options = {name: _options(name, settings) for name in settings.methods}
+    options = {name: _options(name, settings) for name in settings.solvers}
     used = {name: METHODS[name].settings(matches, *arguments, own) for name, own in options.items()}
     results: dict[str, Matches] = {"input": matches}
     too_large = []
-    for method in settings.methods:
+    for method in settings.solvers:
         step(method)
         try:
             result = _synchronise(matches, method, arguments, options[method], used[method], stages)
             results[method], _ = result, result.W  # every match is judged, so W has to fit
         except TooLargeError as error:
             too_large.append(f"{method} left out: {error}")
-    if len(results) == 1:
+    if settings.solvers and len(results) == 1:
         raise NmfsyncError(f"{scene.name}: {'; '.join(too_large)}")
+    export(settings, scene, name, features, results, folder)
     step("report")
     errors = {
         method: match_errors(result, features, scene.truth, stages.bars)
@@ -183,6 +204,7 @@ def run_scene(
         depth_quality=depth_quality,
         verification=verification,
         image_graph=graph,
+        verdicts=verdicts,
         provenance=clock.provenance(command, _inputs(scene), _costs(stages)),
     )
     _write(folder, scene, features, results, errors, confidences, evaluation, settings.figures)
@@ -214,6 +236,9 @@ def _ratio_curve(
 
 def _extract(scene: Scene, settings: Settings, stages: Stages) -> tuple[Scene, list[Features]]:
     """Extract the features of all images; return the scene without those that are damaged."""
+    assert settings.features is not None  # they are resolved
+    assert settings.contrast is not None
+    assert settings.orientations is not None
     options = (settings.features, settings.orientations, settings.contrast)
 
     def extract() -> tuple[Scene, list[Features]]:
@@ -254,27 +279,62 @@ def _without_damaged(
 
 
 def _match(
-    scene: Scene, features: Sequence[Features], settings: Settings, stages: Stages
-) -> tuple[PairwiseMatches, dict[str, int]]:
-    """Match the chosen pairs of images, and verify the matches if asked for.
+    scene: Scene,
+    features: Sequence[Features],
+    settings: Settings,
+    stages: Stages,
+    for_mapper: bool,
+) -> tuple[PairwiseMatches, dict[str, int], list[PairVerdict]]:
+    """Match the chosen pairs of images, and leave out what is not to be synchronised.
 
-    Also returns what the verification kept.
+    Also returns what the verification kept, and what was found out about pairs of images.
     """
     pairs = stages.measure(
-        "pairs", lambda: select_pairs(settings.pairs, features, scene.names, progress=stages.bars)
+        "pairs",
+        lambda: select_pairs(settings.pairs or "all", features, scene.names, progress=stages.bars),
     )
-    limits = (settings.ratio, settings.distance, settings.geometry)
+    # RootSIFT matches better; all else is as in the papers.
+    described = [f.rooted() for f in features] if for_mapper else features
+    limits = (settings.ratio, settings.distance, settings.evidence, settings.geometry, for_mapper)
     matches, verification = stages.run(
         _stage_of("input"),
         "matches.npz",
         key_of(code_of("matching"), stages.keys["features"], pairs, limits),
-        lambda: _match_pairs(features, pairs, settings, stages),
+        lambda: _match_pairs(described, pairs, settings, stages),
         _pack_matches,
         _unpack_matches,
         _compile_matching,
     )
     matches.descriptors = tuple(f.descriptors for f in features)  # which the stage does not keep
-    return matches, verification
+    verdicts: list[PairVerdict] = []
+    if settings.disambiguate:
+        matches, verdicts = _leave_out_look_alikes(matches, features, stages)
+    if for_mapper:
+        matches = stages.measure(
+            "near-duplicates", lambda: mark_duplicates(matches, [f.xy for f in features])
+        )
+    return matches, verification, verdicts
+
+
+def _leave_out_look_alikes(
+    matches: PairwiseMatches, features: Sequence[Features], stages: Stages
+) -> tuple[PairwiseMatches, list[PairVerdict]]:
+    """Judge the pairs of images, and leave out the matches of those that are wrong."""
+    keypoints = [StoredKeypoints(f.xy, f.scale, f.orientation, f.image_size) for f in features]
+    before = stages.keys[_stage_of("input")]
+    stage, code = "look-alikes", code_of("disambiguation", "synchronisation")
+    verdicts = stages.run(
+        stage,
+        "look-alikes.npz",
+        key_of(code, before),
+        lambda: without_wrong_pairs(matches, keypoints, stages.bars)[1],
+        lambda found: {"verdicts": np.array(json.dumps([asdict(v) for v in found]))},
+        lambda arrays: [PairVerdict(**v) for v in json.loads(str(arrays["verdicts"]))],
+        lambda: _compile_method(DEFAULT_METHOD),
+    )
+    stages.keys[_stage_of("input")] = key_of(before, stages.keys[stage])
+    wrong = {(v.i, v.j) for v in verdicts if not v.right}
+    return (matches.without_image_pairs(wrong) if wrong else matches), verdicts
 
 
 def _pack_matches(stage: tuple[PairwiseMatches, dict[str, int]]) -> Arrays:
@@ -298,11 +358,12 @@ def _match_pairs(
         pairs=pairs,
         cache=stages.folder / "matches",
     )
+    matches = matches.at_least(settings.evidence or 0)
     if matches.W.nnz == matches.W.shape[0]:
         text = "no two images have a match; add images that overlap, or use more --features"
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
         return matches, {}
-    if not settings.geometry:
+    if settings.geometry in (None, NONE):
         return matches, {}
     verified = verify(
         matches,
@@ -370,7 +431,8 @@ def _all_settings(settings: Settings, used: Mapping[str, Mapping[str, Any]]) -> 
         for method, values in used.items()
     }
     values = asdict(settings)
-    del values["figures"]  # which changes no result
+    for name in ("figures", "colmap", "hloc"):  # which change no result
+        del values[name]
     return {**values, "theta": theta, "options": options, "versions": versions()}
 
 

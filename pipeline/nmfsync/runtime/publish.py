@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nmfsync.runtime.files import atomic_write, put, staging
+from nmfsync.runtime.files import atomic_write, check_target, put, staging
 
 # In a folder of outputs: what it belongs to, and the files of the last run. All else in it is
 # the user's.
@@ -58,6 +58,45 @@ def publication(folder: Path) -> Iterator[Path]:
             record = read_record(folder)
             write_record(new, {**record, "files": names})
             commit(new, folder, [RECORD, *names], record.get("files", []))
+
+
+@contextmanager
+def publication_beside(
+    targets: Sequence[Path], inputs: Sequence[Path], overwrite: bool
+) -> Iterator[Path]:
+    """Prepare files that lie beside the first of them; they are put in place together.
+
+    Parameters
+    ----------
+    targets : sequence of Path
+        In one folder. Of those that the block does not write, old ones go.
+    inputs : sequence of Path
+        Files that may not be replaced.
+    overwrite : bool
+        Replace what exists.
+
+    Yields
+    ------
+    Path
+        An empty folder to write files of these names to. If the block fails, nothing changes.
+
+    Raises
+    ------
+    NmfsyncError
+        If a target is an input, is no place for a file, or exists and may not be replaced.
+    """
+    first, *others = targets
+    recover(first.parent, first.name)
+    for target in targets:
+        check_target(target, inputs, overwrite)
+    with staging(first) as folder:
+        yield folder
+        with locked(first.parent):
+            finish(first.parent, first.name)
+            for target in targets:  # again: another run may have been faster
+                check_target(target, inputs, overwrite)
+            made = [target.name for target in targets if (folder / target.name).exists()]
+            commit(folder, first.parent, made, [target.name for target in others], first.name)
 
 
 def read_record(folder: Path) -> dict[str, Any]:

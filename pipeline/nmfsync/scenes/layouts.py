@@ -86,15 +86,27 @@ def name_of_folder(folder: Path) -> str:
     return f"images/{UNPRINTABLE.sub('_', name) or 'root'}"
 
 
-def _read_with_truth(name: str, folder: Path) -> Scene | None:
-    """Read a folder that has homographies or cameras; None if it has none."""
+def has_truth(folder: Path) -> bool:
+    """Say whether a folder has homographies or cameras."""
+    return _reader_of(folder) is not None
+
+
+def _reader_of(folder: Path) -> Callable[[str, Path], Scene] | None:
     for pattern, reader in _READER_OF_FILE.items():
         if any(re.fullmatch(pattern, path.name) for path in files_in(folder)):
-            scene = reader(name, folder)
-            missing = "camera" if scene.cameras else "homography"
-            left_out = what_is_left_out(folder, scene.paths, f"has no {missing}")
-            return replace(scene, left_out=left_out, strict=scene.truth is not None)
+            return reader
     return None
+
+
+def _read_with_truth(name: str, folder: Path) -> Scene | None:
+    """Read a folder that has homographies or cameras; None if it has none."""
+    reader = _reader_of(folder)
+    if reader is None:
+        return None
+    scene = reader(name, folder)
+    missing = "camera" if scene.cameras else "homography"
+    left_out = what_is_left_out(folder, scene.paths, f"has no {missing}")
+    return replace(scene, left_out=left_out, strict=scene.truth is not None)
 
 
 def _read_images(name: str, folder: Path) -> Scene:

@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import showing
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, Function, Method, method_of
+from nmfsync.types.arrays import IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 
 
@@ -21,6 +22,10 @@ def synchronise(
     **options: Any,
 ) -> Matches:
     """Make pairwise matches agree with each other.
+
+    Near-duplicates that are marked (`duplicate_of`) count as the feature that stands
+    for them: that is in a track, and they are alone in the result, but `kept_of`
+    keeps the matches of all of them.
 
     Same matches, method and seed give the same bits, whatever the number of
     threads (the linear algebra runs on one) and from wherever this is called:
@@ -69,16 +74,26 @@ def synchronise(
     >>> result.settings
     {'method': 'clustersync', 'weights': False, 'theta': 0.4}
     """
-    record = method_of(method)
-    settings = record.settings(matches, universe_size, theta, seed, options)
+    record, solved = method_of(method), matches.contracted()
+    settings = record.settings(solved, universe_size, theta, seed, options)
     if matches.W.shape[0] == 0:
         result: Matches = MultiMatching([], matches.sizes)
     else:
         with threadpool_limits(1, user_api="blas"), showing(progress):
-            result = record.solve(matches, settings)
+            result = record.solve(solved, settings)
         _check_result(result, record, matches)
+        result = _with_duplicates_alone(result, matches.duplicate_of)
     result.source, result.input_matches, result.settings = matches.source, matches, settings
+    result.duplicate_of = matches.duplicate_of
     return result
+
+
+def _with_duplicates_alone(result: Matches, stands: IntArray | None) -> Matches:
+    """Take near-duplicates out of the tracks of a method that has not only looked at matches."""
+    if stands is None or not isinstance(result, MultiMatching):
+        return result
+    own = np.arange(len(stands))
+    return MultiMatching(np.where(stands == own, result.universe, len(stands) + own), result.sizes)
 
 
 def _check_result(result: Any, record: Method, matches: PairwiseMatches) -> None:

@@ -1,7 +1,7 @@
 """The two kinds of matches: pairwise ones, and cycle-consistent ones."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -129,6 +129,12 @@ class _MatchesOfImages:
     # Of a result of `synchronise`: what it was made from, and with which settings.
     input_matches: "PairwiseMatches | None" = None
     settings: Mapping[str, Any] | None = None
+    # (m,) ints, if near-duplicates are marked (`duplicates.mark_duplicates`): the feature of the
+    # same image that stands for every feature, itself for most.
+    duplicate_of: IntArray | None = None
+    # Whether the matches of two images agree with one geometry: those that `verify` kept, or that
+    # a program had verified.
+    verified: bool = False
 
     @property
     def offsets(self) -> IntArray:
@@ -144,6 +150,12 @@ class _MatchesOfImages:
     def match_count(self) -> int:
         """Number of matches between images, each counted once."""
         return int(self.W.nnz - self.W.shape[0]) // 2
+
+    @property
+    def duplicate_count(self) -> int:
+        """Number of near-duplicates: features that another one of their image stands for."""
+        stands = self.duplicate_of
+        return 0 if stands is None else int((stands != np.arange(len(stands))).sum())
 
     def between_images(self) -> sparse.csr_array:
         """Return a copy of W without its diagonal, indices sorted."""
@@ -403,14 +415,48 @@ class PairwiseMatches(_MatchesOfImages):
         W.data[W.data < probability] = 0
         return self.with_matrix(W)
 
+    def without_image_pairs(self, pairs: Collection[tuple[int, int]]) -> "PairwiseMatches":
+        """Return the matches that are not between these pairs of images (i, j)."""
+        k = len(self.sizes)
+        listed = [(i, j) for a, b in pairs for i, j in ((a, b), (b, a))]
+        codes = np.array([i * k + j for i, j in listed], np.int64)
+        W = self.W.tocoo()
+        image_of = self.image_of
+        kept = ~np.isin(image_of[W.row] * k + image_of[W.col], codes)
+        parts = (W.data[kept], (W.row[kept], W.col[kept]))
+        return self.with_matrix(sparse.csr_array(parts, shape=W.shape))
+
     def with_matrix(self, W: Any) -> "PairwiseMatches":
         """Return other matches of the same features, with the origin of these."""
         return PairwiseMatches(W, self.sizes).with_origin_of(self)
 
+    def contracted(self) -> "PairwiseMatches":
+        """Return the matches of the features that stand for near-duplicates.
+
+        Two of them match with the largest weight of the matches between those that they stand
+        for. If one then has several matches in an image, that of the largest weight is kept, then
+        the one that most matches say. Near-duplicates have no match left.
+        """
+        if self.duplicate_of is None:
+            return self
+        above = sparse.triu(self.W, k=1, format="coo")
+        p, q = np.sort(self.duplicate_of[np.stack(above.coords)], axis=0)
+        m, k, image_of = self.W.shape[0], len(self.sizes), self.image_of
+        pairs, place, count = np.unique(p * m + q, return_inverse=True, return_counts=True)
+        weight = np.zeros(len(pairs))
+        np.maximum.at(weight, place, above.data)
+        order = np.lexsort((-count, -weight))
+        (p, q), weight = np.divmod(pairs[order], m), weight[order]
+        kept = first_compatible(p * k + image_of[q], q * k + image_of[p])
+        result = PairwiseMatches.from_entries(p[kept], q[kept], self.sizes, weight[kept])
+        result.with_origin_of(self).duplicate_of = None
+        return result
+
     def with_origin_of(self, matches: "Matches") -> "PairwiseMatches":
         """Take over from other matches where they come from; return these."""
         self.source, self.input_matches = matches.source, matches.input_matches
-        self.settings = matches.settings
+        self.settings, self.duplicate_of = matches.settings, matches.duplicate_of
+        self.verified = matches.verified
         if isinstance(matches, PairwiseMatches):
             self.descriptors, self.scored = matches.descriptors, matches.scored
             self.ratios = _ratios_of(self, matches)
@@ -421,6 +467,8 @@ class PairwiseMatches(_MatchesOfImages):
         W = self.W
         arrays = {"data": W.data, "indices": W.indices, "indptr": W.indptr, "sizes": self.sizes}
         arrays |= {"scored": np.array(True)} if self.scored else {}
+        arrays |= {"verified": np.array(True)} if self.verified else {}
+        arrays |= {} if self.duplicate_of is None else {"duplicate_of": self.duplicate_of}
         return arrays | ({} if self.ratios is None else {"ratios": self.ratios})
 
     @classmethod
@@ -431,7 +479,9 @@ class PairwiseMatches(_MatchesOfImages):
         """
         if "universe" in arrays and "data" not in arrays:
             matching = MultiMatching(arrays["universe"], arrays.get("sizes", ()))
-            return cls(matching.W, matching.sizes)
+            matches = cls(matching.W, matching.sizes)
+            matches.duplicate_of = _check_duplicates(arrays, matches.sizes)
+            return matches
         for name in ("data", "indices", "indptr", "sizes"):
             if name not in arrays:
                 raise NmfsyncError(
@@ -447,7 +497,9 @@ class PairwiseMatches(_MatchesOfImages):
             raise NmfsyncError(f"data, indices and indptr are not a CSR matrix ({error})") from None
         matches = cls(W, arrays["sizes"])
         matches.scored = bool(np.any(arrays.get("scored", False)))
+        matches.verified = bool(np.any(arrays.get("verified", False)))
         matches.ratios = _check_ratios(arrays["ratios"], matches) if "ratios" in arrays else None
+        matches.duplicate_of = _check_duplicates(arrays, matches.sizes)
         return matches
 
     @classmethod
@@ -463,7 +515,7 @@ class PairwiseMatches(_MatchesOfImages):
             into memory.
         """
         with reading(path, "not a matches file; write it with PairwiseMatches.save"):
-            return cls.from_arrays(_read_arrays(Path(path)))
+            return cls.from_arrays(read_arrays(Path(path)))
 
     @classmethod
     def from_colmap(cls, path: Path | str, verified: bool | None = None) -> "PairwiseMatches":
@@ -547,6 +599,12 @@ class MultiMatching(_MatchesOfImages):
         return int(self.universe.max(initial=-1)) + 1
 
     @property
+    def universe_of_stand_ins(self) -> IntArray:
+        """(m,) ints: `universe`, but a near-duplicate has that of the feature it counts as."""
+        stands = self.duplicate_of
+        return self.universe if stands is None else self.universe[stands]
+
+    @property
     def U(self) -> sparse.csr_array:
         """Sparse 0/1 array (m, d): feature p shows universe feature c."""
         m = len(self.universe)
@@ -584,19 +642,23 @@ class MultiMatching(_MatchesOfImages):
         return W
 
     def arrays(self) -> dict[str, Any]:
-        """Universe and sizes, which W follows from."""
-        return {"universe": self.universe, "sizes": self.sizes}
+        """Universe and sizes, which W follows from, and `duplicate_of` if it is known."""
+        marks = {} if self.duplicate_of is None else {"duplicate_of": self.duplicate_of}
+        return {"universe": self.universe, "sizes": self.sizes, **marks}
 
     def keeps(self, matches: "PairwiseMatches") -> BoolArray:
         """Say which entries of the W of other matches of the same features this contains.
+
+        A near-duplicate counts as the feature that stands for it.
 
         Returns
         -------
         (n,) bool array
             In the order of `matches.W.data`, the diagonal included.
         """
-        p = np.repeat(np.arange(len(self.universe)), np.diff(matches.W.indptr))
-        return np.asarray(self.universe[p] == self.universe[matches.W.indices])
+        track = self.universe_of_stand_ins
+        p = np.repeat(np.arange(len(track)), np.diff(matches.W.indptr))
+        return np.asarray(track[p] == track[matches.W.indices])
 
     def kept_of(self, matches: "PairwiseMatches") -> "PairwiseMatches":
         """Return those of other matches of the same features that this contains; their weight is 1.
@@ -663,7 +725,9 @@ Matches = PairwiseMatches | MultiMatching
 def matches_from_arrays(arrays: Mapping[str, Any]) -> Matches:
     """Inverse of `arrays` of either class."""
     if "universe" in arrays:
-        return MultiMatching(arrays["universe"], arrays["sizes"])
+        matching = MultiMatching(arrays["universe"], arrays["sizes"])
+        matching.duplicate_of = _check_duplicates(arrays, matching.sizes)
+        return matching
     return PairwiseMatches.from_arrays(arrays)
 
 
@@ -746,6 +810,42 @@ def _check_ratios(ratios: Any, matches: PairwiseMatches) -> NDArray[np.float32]:
     return np.asarray(ratios, dtype=np.float32)
 
 
+def _check_duplicates(arrays: Mapping[str, Any], sizes: IntArray) -> IntArray | None:
+    """Return the stand-ins of a file, None if it has none."""
+    if "duplicate_of" not in arrays:
+        return None
+    stands = _whole_numbers(arrays["duplicate_of"], "duplicate_of")
+    m, image_of = int(sizes.sum()), np.repeat(np.arange(len(sizes)), sizes)
+    inside = stands.shape == (m,) and bool(np.all((stands >= 0) & (stands < m)))
+    same_image = inside and np.array_equal(image_of[stands], image_of)
+    if not same_image or not np.array_equal(stands[stands], stands):
+        raise NmfsyncError(
+            f"duplicate_of must be {m} features, each of the same image, that stand for themselves"
+        )
+    return stands
+
+
+def first_compatible(a: IntArray, b: IntArray) -> IntArray:
+    """Places of the rows to keep, first come first served, so that no a and no b repeats."""
+    free = (np.bincount(_ranks(a))[_ranks(a)] == 1) & (np.bincount(_ranks(b))[_ranks(b)] == 1)
+    taken_a: set[int] = set()
+    taken_b: set[int] = set()
+    keep = free.copy()
+    contested = np.flatnonzero(~free)
+    for at, x, y in zip(
+        contested.tolist(), a[contested].tolist(), b[contested].tolist(), strict=True
+    ):
+        if x not in taken_a and y not in taken_b:
+            taken_a.add(x)
+            taken_b.add(y)
+            keep[at] = True
+    return np.flatnonzero(keep)
+
+
+def _ranks(values: IntArray) -> IntArray:
+    return np.unique(values, return_inverse=True)[1]
+
+
 def _symmetric_matrix(p: IntArray, q: IntArray, weights: FloatArray, m: int) -> sparse.csr_array:
     """W (m, m) with unit diagonal; a function, so that its large arrays are gone afterwards."""
     diagonal = np.arange(m)
@@ -754,7 +854,7 @@ def _symmetric_matrix(p: IntArray, q: IntArray, weights: FloatArray, m: int) -> 
     return sparse.csr_array((data, (row, column)), shape=(m, m))
 
 
-def _read_arrays(path: Path) -> dict[str, AnyArray]:
+def read_arrays(path: Path) -> dict[str, AnyArray]:
     """Read the arrays of an `.npz` file whose sizes agree with what their headers claim."""
     with ZipFile(path) as file:
         check_memory(sum(member.file_size for member in file.infolist()))

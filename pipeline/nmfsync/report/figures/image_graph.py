@@ -1,6 +1,7 @@
 """The figure of the images as a graph: which hang together, and by how much."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,22 @@ from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import shortened
 from nmfsync.evaluation.image_graph import ImageGraph
-from nmfsync.report.figures.style import INK, PAGE, SOFT, STYLES, WRONG, Plot, current_look, plain
+from nmfsync.report.figures.style import (
+    COLUMN,
+    INK,
+    PAGE,
+    SOFT,
+    STYLES,
+    WRONG,
+    Plot,
+    current_look,
+    plain,
+)
 from nmfsync.types.arrays import FloatArray, IntArray
+
+APART = 0.1  # what a wrong tie counts beside a right one where images are placed
+
+HALF = 5.0  # inches: a figure beside another one
 
 MOST_LABELS = 30  # images; of more, only those that stand out are named
 
@@ -32,6 +47,8 @@ PIVOTS = 100  # images from which distances are measured; with fewer images the 
 MARGIN = 0.16  # around the points, as a share of their extent
 
 STEPS, REFINED = 30, 500  # of the stress of parts with at most so many images
+
+Tie = tuple[int, int, float]  # two images, and the strength
 
 # Colour and marker of a part; the next ones repeat them.
 LOOKS = [STYLES[name][:2] for name in ("blue", "orange", "green", "pink", "sky", "olive", "purple")]
@@ -50,11 +67,45 @@ def image_graph_figure(graph: ImageGraph, labels: Sequence[str]) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    places = _places(graph, len(labels))
     look = current_look()
     on_page = look is PAGE
     width = 7.0 if on_page and len(labels) <= FEW else look.width
-    dpi = 1650 / width if on_page else 150
+    return _figure(graph, _places(graph, len(labels)), labels, width, 1650 if on_page else 0)
+
+
+def pair_graph_figures(
+    everything: ImageGraph, right: ImageGraph, wrong: Sequence[Tie], images: int
+) -> tuple[Figure, Figure]:
+    """Draw numbered images with and without wrong ties, each at the same place in both.
+
+    Parameters
+    ----------
+    everything : ImageGraph
+        By all ties: its parts.
+    right : ImageGraph
+        By the right ties, which say the colour and the shape of an image: those of its part.
+    wrong : sequence of (int, int, float)
+        All wrong ties, dashed in the first figure, and their strength.
+    images : int
+    """
+    weaker = [(i, j, APART * strength) for i, j, strength in wrong]
+    places = _places(replace(everything, ties=[*right.ties, *weaker]), images)
+    labels = [str(n) for n in range(1, images + 1)]
+    bridges = [(i, j) for i, j, _ in wrong]
+    before = replace(right, ties=[*right.ties, *wrong], bridges=bridges)
+    left, after = (
+        _figure(graph, places, labels, HALF if current_look() is PAGE else COLUMN, 1100)
+        for graph in (before, right)
+    )
+    return left, after
+
+
+def _figure(
+    graph: ImageGraph, places: FloatArray, labels: Sequence[str], width: float, pixels: int
+) -> Figure:
+    """Draw a graph with its images at these places; 0 pixels for 150 an inch."""
+    look = current_look()
+    dpi = pixels / width if pixels else 150
     figure = Plot(figsize=(width, width * _height(places)), dpi=dpi)
     axes = figure.add_axes((0, 0, 1, 1))
     _draw_ties(axes, graph, places)

@@ -1,0 +1,1 @@
+"""Wrong pairs of images: look-alikes whose matches agree, found from tracks."""
