@@ -7,8 +7,10 @@ import numpy as np
 from scipy import sparse
 
 from nmfsync.disambiguation.bridges import bridges, restored
+from nmfsync.disambiguation.company import apart_log_odds
 from nmfsync.disambiguation.covisibility import incidence, shared_tracks, triplets
 from nmfsync.disambiguation.missing import Missing, missing_correspondences
+from nmfsync.disambiguation.mixed import mixed
 from nmfsync.disambiguation.triplets import beliefs
 from nmfsync.disambiguation.unique import Rates, TrackPairs, log_odds, pairs_of_tracks, rates
 from nmfsync.disambiguation.views import views_of
@@ -30,6 +32,8 @@ _AGAINST = 4.0
 # stretches no more than this. Else surfaces turn away, and features miss in right pairs too.
 _PARALLAX, _STRETCH = 0.02, 1.35
 
+_SEEN = -1.0  # log-odds below which a pair is seen to be wrong, whatever triplets say
+
 _PRIOR = 0.3  # log-odds of a pair of which nothing is known: matches passed the verification
 
 # Tracks tell wrong pairs, and wrong pairs tell which tracks are of look-alikes. Further
@@ -49,12 +53,14 @@ def judge_image_pairs(
 
     A pair is looked at closely only if some pair contradicts itself: both images have
     features, confirmed by others, where the other image should show them, and match
-    none in whole places (`missing`). Then tracks that wrong pairs share are told from
-    unique ones (`unique`), triplets of images have to agree (`triplets`), and pairs that
-    alone link two groups stay unless they contradict themselves (`bridges`). If no pair
-    contradicts itself, all are right.
+    none in whole places (`missing`), or few that no other image shows in company
+    (`company`). Then tracks that wrong pairs share are told from unique ones (`unique`),
+    triplets of images have to agree (`triplets`), pairs that match right and wrong at once
+    go (`mixed`), and pairs that alone link two groups stay unless they contradict themselves
+    (`bridges`). If no pair contradicts itself, all are right.
 
-    The limits were chosen on street and checked on EPFL, sceaux, reichstag and simulated scenes.
+    The limits were chosen on street, and on simulated streets, temples and two-sided buildings;
+    they were checked on EPFL, sceaux, reichstag and the other simulated scenes.
     Given the tracks, the result does not depend on the order of the images.
 
     Parameters
@@ -121,19 +127,23 @@ def _judge(
     missing: Sequence[Missing | None],
     strength: FloatArray,
 ) -> _Found:
-    conflicts = np.array([_conflict_log_odds(m) for m in missing])
-    wrong = (conflicts < 0).astype(float)
-    if conflicts.min(initial=0) > _CLEAR or conflicts.sum() > _CLEAR_TOGETHER:
+    alike = [m if m is not None and _is_similar(m) else None for m in missing]
+    conflicts = np.array([_conflict_log_odds(m) for m in alike])
+    apart = apart_log_odds(shown, pairs, alike)
+    if not apart.any() and (conflicts.min(initial=0) > _CLEAR or conflicts.sum() > _CLEAR_TOGETHER):
         return _Found(np.ones(len(pairs), bool), conflicts, None, None)
+    conflicts = np.minimum(conflicts, apart)
+    wrong = seen = (conflicts <= _SEEN).astype(float)
     sides, shares = triplets(shown, pairs)
     for _ in range(_ROUNDS):
-        counts = pairs_of_tracks(shown, pairs, wrong)
+        counts = pairs_of_tracks(shown.shape[1], missing, wrong)
         found = _rates(missing, counts, wrong)
         own = conflicts + np.array([0.0 if r is None else log_odds(r) for r in found])
         belief = beliefs(own + _PRIOR, sides, shares)
-        wrong = np.maximum(-belief, 0)
-    right = restored(k, pairs, belief >= 0, own, strength)
-    return _Found(right, conflicts, found, belief)
+        wrong = np.maximum(-belief, seen)
+    right = belief >= 0
+    right &= ~mixed(k, pairs, found, right)
+    return _Found(restored(k, pairs, right, own, strength), conflicts, found, belief)
 
 
 def _rates(
@@ -145,11 +155,14 @@ def _rates(
     ]
 
 
+def _is_similar(missing: Missing) -> bool:
+    """Whether two images are views so similar that features should not miss."""
+    return missing.parallax <= _PARALLAX and missing.stretch <= _STRETCH
+
+
 def _conflict_log_odds(missing: Missing | None) -> float:
     """Log-odds that a pair is right by its conflicts; 0 if it is no pair of similar views."""
     if missing is None or missing.conflict is None:
-        return 0.0
-    if missing.parallax > _PARALLAX or missing.stretch > _STRETCH:
         return 0.0
     return float(np.clip((_CONFLICT - missing.conflict) / _CONFLICT_STEP, -_AGAINST, 0))
 
@@ -165,13 +178,14 @@ def _verdict(
 ) -> PairVerdict:
     right = bool(found.right[n])
     of_pair = None if found.rates is None else found.rates[n]
+    belief = None if found.belief is None else float(found.belief[n])
     return PairVerdict(
         pair.i,
         pair.j,
         len(pair.rows),
         shared,
         right,
-        "" if right else _reason(float(found.conflicts[n]), missing, of_pair),
+        "" if right else _reason(float(found.conflicts[n]), missing, of_pair, belief or 0.0),
         covisibility=cosine,
         expected=None if missing is None else missing.expected,
         shared=None if missing is None else missing.matched,
@@ -179,12 +193,12 @@ def _verdict(
         unique_expected=None if of_pair is None else of_pair.unique_expected,
         unique_shared=None if of_pair is None else of_pair.unique,
         alike_shared=None if of_pair is None else of_pair.alike,
-        belief=None if found.belief is None else float(found.belief[n]),
+        belief=belief,
         bridge=bridge,
     )
 
 
-def _reason(conflicts: float, missing: Missing | None, of_pair: Rates | None) -> str:
+def _reason(conflicts: float, missing: Missing | None, of_pair: Rates | None, belief: float) -> str:
     """Say what speaks most against a pair."""
     by_unique = 0.0 if of_pair is None else log_odds(of_pair)
     if missing is not None and missing.conflict is not None and conflicts < min(by_unique, 0):
@@ -196,6 +210,11 @@ def _reason(conflicts: float, missing: Missing | None, of_pair: Rates | None) ->
         count = round(of_pair.unique * of_pair.unique_expected)
         return (
             f"shares {count} of {of_pair.unique_expected} features of unique tracks expected, but "
+            f"{of_pair.alike:.0%} of those that look-alikes have too"
+        )
+    if of_pair is not None and belief >= 0:
+        return (
+            f"matches right and wrong at once: shares {of_pair.unique:.0%} of unique tracks, and "
             f"{of_pair.alike:.0%} of those that look-alikes have too"
         )
     return "disagrees with other pairs over triplets of images"

@@ -30,6 +30,12 @@ _MARGIN = 0.02  # of the size of an image: what is nearer to its border may have
 # Matches whose residuals are averaged where a position is predicted.
 _RESIDUALS = 5
 
+# A track that is this far (in diagonals) from where the matches move it is not shared: look-alikes
+# can stand in both images, one beside the other.
+_ELSEWHERE = 0.06
+
+_NONE = np.empty(0, np.int64)
+
 
 class Motion(NamedTuple):
     """Where matches move the features of an image: an affinity, and the rest near by."""
@@ -77,12 +83,16 @@ class Side(NamedTuple):
         Features that move into the other image, and are in tracks that two images
         confirm, the other one of the pair not counted.
     shared : (n,) bools
-        Features whose track the other image shows.
+        Features whose track the other image shows where their matches move them: what is
+        beside a look-alike may be in both images, but then somewhere else.
+    common : (n,) bools
+        Features whose track the other image shows, wherever.
     """
 
     view: View
     expected: BoolArray
     shared: BoolArray
+    common: BoolArray
 
 
 class Missing(NamedTuple):
@@ -101,6 +111,8 @@ class Missing(NamedTuple):
         Share of the expected features in places where the images contradict each other:
         both have expected features there, and share none. The lower share of both
         images; None if too few are shared anywhere to tell.
+    dead : tuple of (n,) int arrays
+        The tracks of these features, in the first image and in the second one.
     parallax : float
         How far the median match is from an affinity of the images, in diagonals.
     stretch : float
@@ -111,6 +123,7 @@ class Missing(NamedTuple):
     expected: int
     matched: float
     conflict: float | None
+    dead: tuple[IntArray, IntArray]
     parallax: float
     stretch: float
 
@@ -132,54 +145,74 @@ def missing_correspondences(a: View, b: View, p: FloatArray, q: FloatArray) -> M
     """
     if len(p) < LEAST_MATCHES or min(len(a.xy), len(b.xy)) <= NEIGHBOURS:
         return None
-    common = np.intersect1d(a.tracks, b.tracks)
     moves = motion(p, q), motion(q, p)
     places = moves[0](a.xy), moves[1](b.xy)
-    sides = (_side(a, b, common, places[0]), _side(b, a, common, places[1]))
+    sides = (_side(a, b, places[0]), _side(b, a, places[1]))
     axes = moves[0].axes
+    contradict = _contradict(sides, places, moves)
     return Missing(
         sides,
         int(min(side.expected.sum() for side in sides)),
         max(_share(side.shared, side.expected) for side in sides),
-        _mutual_conflict(sides, places, moves),
+        None if contradict is None else min(map(_share_of_expected, contradict, sides)),
+        (_NONE, _NONE) if contradict is None else _tracks_of(contradict, sides),
         moves[0].error / float(np.hypot(*b.size)),
         float(axes[0] / axes[1]),
     )
 
 
-def _side(view: View, other: View, common: IntArray, places: FloatArray) -> Side:
-    shared = np.isin(view.tracks, common)
+def _share_of_expected(contradict: BoolArray, side: Side) -> float:
+    return _share(contradict, side.expected)
+
+
+def _tracks_of(
+    contradict: tuple[BoolArray, BoolArray], sides: tuple[Side, Side]
+) -> tuple[IntArray, IntArray]:
+    return sides[0].view.tracks[contradict[0]], sides[1].view.tracks[contradict[1]]
+
+
+def _side(view: View, other: View, places: FloatArray) -> Side:
+    _, here, there = np.intersect1d(view.tracks, other.tracks, return_indices=True)
+    common, shared = np.zeros((2, len(places)), bool)
+    common[here] = True
+    away = np.linalg.norm(places[here] - other.xy[there], axis=1)
+    shared[here] = away < _ELSEWHERE * np.hypot(*other.size)
     inside = ((places > _MARGIN * other.size) & (places < (1 - _MARGIN) * other.size)).all(axis=1)
-    return Side(view, inside & (view.lengths - shared >= 2), shared)
+    return Side(view, inside & (view.lengths - common >= 2), shared, common)
 
 
-def _mutual_conflict(
+def _contradict(
     sides: tuple[Side, Side], places: tuple[FloatArray, FloatArray], moves: tuple[Motion, Motion]
-) -> float | None:
-    dead = [found for side in sides if (found := _dead(side)) is not None]
-    if len(dead) < 2:
+) -> tuple[BoolArray, BoolArray] | None:
+    """Which features of both images are in places where both have some, and share none."""
+    first, second = _dead(sides[0]), _dead(sides[1])
+    if first is None or second is None:
         return None
-    shares = []
-    for a, b in ((0, 1), (1, 0)):
-        away, nearest = sides[b].view.tree.query(places[a])
-        close = away < np.sqrt(moves[a].axes.prod()) * sides[a].view.reach
-        shares.append(_share(dead[a] & dead[b][nearest] & close, sides[a].expected))
-    return min(shares)
+    return (
+        first & _near(second, sides[1], sides[0], places[0], moves[0]),
+        second & _near(first, sides[0], sides[1], places[1], moves[1]),
+    )
+
+
+def _near(dead: BoolArray, to: Side, side: Side, places: FloatArray, moves: Motion) -> BoolArray:
+    """Which features of a side move near to a dead one of the other image."""
+    away, nearest = to.view.tree.query(places)
+    return np.asarray(dead[nearest] & (away < np.sqrt(moves.axes.prod()) * side.view.reach))
 
 
 def _dead(side: Side) -> BoolArray | None:
     """Which expected features are in places that share nothing; None if it cannot be told."""
     nearest = side.view.nearest
     rank = np.cumsum(side.expected[nearest], axis=1)
-    alive = (side.shared & side.expected)[nearest]
+    alive = (side.common & side.expected)[nearest]
     first = np.where(alive, rank, NEIGHBOURS + 2).min(axis=1)
-    matched = _share(side.shared, side.expected)
+    matched = _share(side.common, side.expected)
     # Places that share nothing do not count for how much the others share.
     for _ in range(3):
         n = _neighbours(matched)
         if n > NEIGHBOURS:
             return None
-        matched = _share(side.shared, side.expected & (first <= n + 1))
+        matched = _share(side.common, side.expected & (first <= n + 1))
     return np.asarray(side.expected & (first > n + 1) & (rank[:, -1] > n))
 
 
