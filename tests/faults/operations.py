@@ -61,8 +61,8 @@ def kill_at_operations(
         of the new settings must not stand together, and after the next run.
     """
     before, total = out.with_name("before"), out.with_name("operations")
-    with redirect_stdout(io.StringIO()):  # what is imported and loaded here, no fork does again
-        assert not _command_line([*arguments, *other])
+    _warm_up([a.replace(str(out), str(out.with_name("warm"))) for a in arguments])
+    assert not run([*arguments, *other], out, total)
     shutil.copytree(out, before, symlinks=True)
     old = results_of(out)
     assert not run(arguments, out, total)
@@ -83,6 +83,15 @@ def kill_at_operations(
         if wrong:
             faults[number] = wrong
     return faults
+
+
+def _warm_up(arguments: Sequence[str]) -> None:
+    """Import and load here what every fork would import and load again.
+
+    In another folder: a process removes what killed ones have left in a folder only once.
+    """
+    with redirect_stdout(io.StringIO()):
+        assert not _command_line(arguments)
 
 
 def chosen(kinds: str, count: int) -> list[int]:
