@@ -660,7 +660,11 @@ def synchronise(
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="OUT", help="The file to write, of the same format."
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="The file to write, of the same format; or, for matches of hloc, FILE.db, a new "
+            "COLMAP database (with --images).",
         ),
     ],
     features: Annotated[
@@ -771,7 +775,11 @@ def verify(
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="OUT", help="The file to write, of the same format."
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="The file to write, of the same format; or, for matches of hloc, FILE.db, a new "
+            "COLMAP database (with --images).",
         ),
     ],
     features: Annotated[

@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from unittest import mock
 
+import cv2
+import numpy as np
 import pytest
 import typer
 from typer.main import get_command
@@ -80,6 +82,10 @@ def files_of_other_programs(tmp_path_factory):
 def others(scratch, files_of_other_programs):
     for file in files_of_other_programs.iterdir():
         (scratch / file.name).symlink_to(file)
+    (scratch / "photos").unlink()
+    (scratch / "photos").mkdir()
+    for view in range(6):  # of the size that COLMAP's cameras have
+        cv2.imwrite(str(scratch / f"photos/view{view}.png"), np.full((480, 640), 99, np.uint8))
 
 
 # Python

@@ -16,7 +16,7 @@ from nmfsync.runtime.extras import optional
 from nmfsync.runtime.files import check_space, check_target, put, staging, writing
 from nmfsync.types.arrays import Float32Array
 from nmfsync.types.camera import Camera
-from nmfsync.types.matches import PairwiseMatches, StoredKeypoints
+from nmfsync.types.matches import Matches, StoredKeypoints
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class NewImage:
 def write_new_database(
     path: Path | str,
     images: Sequence[NewImage],
-    matches: PairwiseMatches,
+    matches: Matches,
     verified: bool = True,
     overwrite: bool = False,
 ) -> None:
@@ -81,7 +81,7 @@ def write_new_database(
         Its folder is made if it does not exist.
     images : sequence of NewImage
         In the order of the matches; image i gets the id i + 1.
-    matches : PairwiseMatches
+    matches : PairwiseMatches or MultiMatching
     verified : bool
         The matches are right as they are: every pair of images gets a two-view geometry with all
         of them and with the relative pose that COLMAP estimates from them, with a fixed seed.
@@ -109,7 +109,7 @@ def write_new_database(
         put(database, path)
 
 
-def check_images(images: Sequence[NewImage], matches: PairwiseMatches) -> None:
+def check_images(images: Sequence[NewImage], matches: Matches) -> None:
     """Raise NmfsyncError if images have no names of their own, or are not those of the matches."""
     for name, count in Counter(image.name for image in images).items():
         if count > 1:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from nmfsync.errors import NmfsyncWarning, collected_warnings
+from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
 from nmfsync.evaluation.confidence import (
     NO_MATCHES,
     Confidence,
@@ -22,6 +22,7 @@ from nmfsync.evaluation.tracks import Change, compare
 from nmfsync.exchange.blocks import check_added, choose
 from nmfsync.exchange.colmap import ColmapSource, count_verified
 from nmfsync.exchange.formats import NPZ, read_matches
+from nmfsync.exchange.new_database import write_new_database
 from nmfsync.exchange.positions import belong_to_pairs
 from nmfsync.exchange.tracks import write_source_tracks
 from nmfsync.matching.verification import check_geometry
@@ -33,13 +34,16 @@ from nmfsync.run.image_pairs import not_verified, without_wrong_pairs
 from nmfsync.run.matches_input import (
     check_photographs,
     digests_of,
+    is_new_database,
     output_format,
     source_of,
     verified,
 )
 from nmfsync.run.matches_viewer import Photographs, viewer_of
 from nmfsync.run.matching_anew import match_colmap
+from nmfsync.run.new_images import new_images
 from nmfsync.run.settings import EVIDENCE
+from nmfsync.runtime.extras import optional
 from nmfsync.runtime.provenance import Clock
 from nmfsync.runtime.publish import publication_beside
 from nmfsync.synchronisation.calibration import calibrate_by_cycles
@@ -116,6 +120,8 @@ def synchronise_file(
     path : Path or str
         A COLMAP database, matches of hloc, or an `.npz` file of `PairwiseMatches.save`.
     out : Path or str
+        Of the same format; or, for matches of hloc, a new COLMAP database, whose name ends in
+        .db. This needs `images`.
     features : Path or str, optional
         The features that matches of hloc belong to.
     method, universe_size, theta, seed, progress, **options
@@ -158,7 +164,7 @@ def synchronise_file(
     """
     clock, path, out = Clock(), Path(path), Path(out)
     features = None if features is None else Path(features)
-    kind = output_format(path, out)
+    kind = output_format(path, out, database=True)
     tracks, report = (out.with_name(out.name + end) for end in (".tracks.csv", ".report.html"))
     inputs = [path, *([features] if features else [])]
     check_added(added)
@@ -167,6 +173,8 @@ def synchronise_file(
     if geometry is not None:
         check_geometry(geometry)
     check_photographs(path, kind, images)
+    if is_new_database(kind, out):
+        _check_new_database(out, images)
     with publication_beside((out, tracks, report), inputs, overwrite) as folder:
         with collected_warnings() as texts:
             reading = Clock()
@@ -192,7 +200,10 @@ def synchronise_file(
             )
             worked = working.costs("synchronisation")
             written = result if kind is NPZ else choose(result, added)
-            kind.write(written, folder / out.name)
+            if is_new_database(kind, out):
+                _write_new_database(folder / out.name, written, images)
+            else:
+                kind.write(written, folder / out.name)
         change, comparing = compare(matches, written), Clock()
         estimate = _estimate(matches, usable, result, written)
         remarks = _remarks(result, written, change, folder / out.name, estimate)
@@ -236,6 +247,25 @@ def synchronise_file(
         estimate.precision,
         verdicts,
     )
+
+
+def _check_new_database(out: Path, images: Path | str | None) -> None:
+    """Raise NmfsyncError if matches of hloc cannot become a COLMAP database."""
+    if images is None:
+        raise NmfsyncError(
+            f"{out}: COLMAP needs the cameras of the photographs: name their folder with --images; "
+            f"or write matches of hloc, {out.with_suffix('.h5').name}"
+        )
+    optional("pycolmap", "colmap")
+
+
+def _write_new_database(path: Path, matches: Matches, images: Path | str | None) -> None:
+    """Write matches of hloc to a COLMAP database that mappers read at once."""
+    source = matches.source
+    assert source is not None
+    assert images is not None
+    new = new_images(source.names, source.keypoints(), Path(images))
+    write_new_database(path, new, matches, verified=source.verified)
 
 
 def _offer_to_merge(matches: PairwiseMatches) -> None:

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.exchange.formats import NPZ, Format, format_of
+from nmfsync.exchange.formats import COLMAP, HLOC, NPZ, Format, format_of
 from nmfsync.matching.verification import verify
 from nmfsync.runtime.files import sha256_of
 from nmfsync.types.matches import PairwiseMatches, Source
 
 
-def output_format(path: Path, out: Path) -> Format:
+def output_format(path: Path, out: Path, database: bool = False) -> Format:
     """Return the format of a file of matches, in which `out` is going to be written.
+
+    With `database`, `out` may also be a COLMAP database for matches of hloc.
 
     Raises
     ------
@@ -18,9 +20,16 @@ def output_format(path: Path, out: Path) -> Format:
         If the file has no known format, or the name of `out` is not one for it.
     """
     kind = format_of(path)
+    if database and is_new_database(kind, out):
+        return kind
     if out.suffix.lower() not in kind.endings:
         raise NmfsyncError(f"{out}: the name must end in {kind.endings[0]}: {path} is {kind.name}")
     return kind
+
+
+def is_new_database(kind: Format, out: Path) -> bool:
+    """Whether matches of hloc are to be written to a COLMAP database, which is a new one."""
+    return kind is HLOC and out.suffix.lower() in COLMAP.endings
 
 
 def check_photographs(path: Path, kind: Format, images: Path | str | None) -> None:

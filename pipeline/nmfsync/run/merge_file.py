@@ -9,14 +9,14 @@ from nmfsync.errors import NmfsyncError
 from nmfsync.exchange.formats import COLMAP, HLOC, format_of
 from nmfsync.exchange.new_database import NewImage, write_new_database
 from nmfsync.exchange.new_hloc import HLOC_FILES, check_hloc_names, write_new_hloc
-from nmfsync.exchange.photographs import files_below, find_photographs, fit, misfit
+from nmfsync.exchange.photographs import files_below
 from nmfsync.exchange.positions import read_positions
 from nmfsync.exchange.stored_cameras import stored_cameras
 from nmfsync.matching.merging import Merged, merge, verify_positions
 from nmfsync.matching.verification import check_geometry
 from nmfsync.run.image_pairs import without_wrong_pairs
+from nmfsync.run.new_images import new_images
 from nmfsync.runtime.files import check_target
-from nmfsync.scenes.images import exif_orientation, look_at
 from nmfsync.types.arrays import Float32Array
 from nmfsync.types.matches import PairwiseMatches, StoredKeypoints
 from nmfsync.types.positions import PositionMatches
@@ -170,36 +170,10 @@ def _is_database(out: Path) -> bool:
 
 
 def _photographs(found: PositionMatches, folder: Path) -> list[NewImage]:
-    """Return the images of a file, so far without keypoints; their positions must be in them."""
-    files, missing = find_photographs(folder, found.names)
-    if missing:
-        raise NmfsyncError(missing)
+    """Return the images of a file; their keypoints are the positions, until these are merged."""
     cameras = stored_cameras(found.path) if format_of(found.path) is COLMAP else {}
-    images = []
-    for n, positions in enumerate(found.of_images()):
-        name = files[n].relative_to(folder).as_posix()
-        size = _size_of(files[n], _keypoints(positions, None))
-        empty = _keypoints(np.empty((0, 2), np.float32), size)
-        camera = cameras.get(found.names[n])
-        images.append(NewImage(name, size, camera, empty, photograph=files[n]))
-    return images
-
-
-def _size_of(path: Path, positions: StoredKeypoints) -> tuple[int, int]:
-    """Return width and height of a photograph as stored, which COLMAP takes."""
-    file = look_at(path)
-    turn, _ = fit(file.size, exif_orientation(path, file.sha256), positions) or (0, None)
-    if turn == 0:
-        raise NmfsyncError(
-            f"{path}: {misfit(file.size, positions)}: were the matches made on photographs of "
-            "another size? Scale their positions to this one"
-        )
-    if turn != 1:
-        raise NmfsyncError(
-            f"{path}: the positions are those of the photograph turned as its EXIF data ask, and "
-            "COLMAP does not turn it; store the photograph upright and match again"
-        )
-    return file.size
+    keypoints = [_keypoints(positions, None) for positions in found.of_images()]
+    return new_images(found.names, keypoints, folder, cameras)
 
 
 def _keypoints(xy: Float32Array, size: tuple[int, int] | None) -> StoredKeypoints:
