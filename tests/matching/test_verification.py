@@ -338,13 +338,17 @@ def test_verify_is_verify_pair_for_every_pair(monkeypatch):
     assert links(verify(matches, collection, progress=False)) == expected
 
 
-def test_weights_stay_and_w_is_symmetric():
+def test_probabilities_rise_scores_stay_and_w_is_symmetric():
     matches, collection, _ = problem(np.random.default_rng(10))
     W, given_W = verify(matches, collection, progress=False).W.toarray(), matches.W.toarray()
     assert np.array_equal(W, W.T)
     assert np.array_equal(np.diag(W), np.ones(len(W)))
     assert 0 < (W > 0).sum() < (given_W > 0).sum()
-    assert np.array_equal(W[W > 0], given_W[W > 0])
+    P = given_W[W > 0]
+    np.testing.assert_allclose(W[W > 0], P / (P + 0.2 * (1 - P)))
+    matches.scored = True
+    scores = verify(matches, collection, progress=False).W.toarray()
+    assert np.array_equal(scores[W > 0], P)
 
 
 def test_input_is_not_changed():
