@@ -799,7 +799,7 @@ def verify(
         typer.Option(
             "--match",
             help="First match the SIFT descriptors of a COLMAP database anew, by evidence in place "
-            "of a ratio test; --verify fundamental is then the default.",
+            "of a ratio test.",
         ),
     ] = False,
     evidence: Annotated[

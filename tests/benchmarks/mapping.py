@@ -19,6 +19,7 @@ from real_data import real_data
 
 MAPPERS = ("incremental", "global")
 DROPPED = 0.01  # share of the verified matches that a run goes without
+PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 APART = 3.0  # pixels: nearer features of one image may be one point at several scales
 
 TABLES = ("cameras", "images", "keypoints", "two_view_geometries")  # what mappers read
@@ -69,6 +70,20 @@ class Model:
 def cpu() -> float:
     """Return the CPU seconds of this process and of those that it waited for."""
     return sum(times()[:4])
+
+
+def photographs_of(scene: str) -> list[Path]:
+    folder = real_data(scene)
+    images = folder / "images"
+    files = (images if images.is_dir() else folder).iterdir()
+    return sorted(file for file in files if file.suffix.lower() in PHOTOGRAPHS)
+
+
+def copy_photographs(scene: str, folder: Path) -> None:
+    """Copy the photographs alone, as a user has them, to a new folder."""
+    folder.mkdir(parents=True)
+    for file in photographs_of(scene):
+        shutil.copyfile(file, folder / file.name)
 
 
 def true_poses(scene: str) -> dict[str, Pose]:

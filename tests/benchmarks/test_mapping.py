@@ -24,7 +24,7 @@ import pytest
 
 from benchmarks import mapping_tables
 from benchmarks.comparison import OUTPUTS
-from benchmarks.mapping import Model, run_mapper, true_poses
+from benchmarks.mapping import Model, copy_photographs, photographs_of, run_mapper, true_poses
 from benchmarks.mapping_tables import Results, RunKey, mean_ratio
 from benchmarks.mapping_ways import WAYS, Prepared, call, database_of, environment, prepare
 from nmfsync.scenes.catalogue import scene_names
@@ -37,7 +37,6 @@ WORKERS = 2
 MINUTES = float(os.environ.get("MAPPING_MINUTES", "28"))
 FOLDER = OUTPUTS / "mapping"
 RUNS = FOLDER / "runs.csv"
-PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 SFM = ("sfm/sceaux", "sfm/street", "sfm/reichstag")
 
 
@@ -83,13 +82,6 @@ def chosen_scenes() -> list[str]:
     return [name for name in every if not chosen or name.split("/")[1] in chosen]
 
 
-def photographs_of(scene: str) -> list[Path]:
-    folder = real_data(scene)
-    images = folder / "images"
-    files = (images if images.is_dir() else folder).iterdir()
-    return sorted(file for file in files if file.suffix.lower() in PHOTOGRAPHS)
-
-
 def folder_of(scene: str) -> Path:
     return FOLDER / scene.split("/")[1]
 
@@ -100,9 +92,7 @@ def photographs_folder(scene: str) -> Path:
     if not folder.exists():
         aside = folder.with_name("incomplete")
         shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        for file in photographs_of(scene):
-            shutil.copyfile(file, aside / file.name)
+        copy_photographs(scene, aside)
         aside.rename(folder)
     return folder
 

@@ -166,6 +166,19 @@ def test_a_database_that_is_being_written_is_left_alone(database):
     PairwiseMatches.from_colmap(database)
 
 
+def test_changes_in_the_side_file_that_are_not_committed_are_left_alone(database):
+    """SQLite itself would read the state before them, half of what a matcher finds."""
+    change(database, "PRAGMA journal_mode = WAL")
+    with closing(sqlite3.connect(database, isolation_level=None)) as writer:
+        writer.execute("BEGIN")
+        writer.execute("DELETE FROM matches")
+        before = contents(database.parent)
+        refused(database, "is locked: another program writes it; wait")
+        assert contents(database.parent) == before
+        writer.execute("ROLLBACK")
+        PairwiseMatches.from_colmap(database)
+
+
 def test_a_change_while_reading_is_noticed(database, monkeypatch):
     change(database, "PRAGMA journal_mode = WAL")
     original = files._check_regular

@@ -49,6 +49,8 @@ MAGIC = b"SQLite format 3\0"
 
 MAX_IMAGES = 2147483647  # pair_id = MAX_IMAGES * smaller image id + larger image id
 
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # another program has the lock
+
 RAW = "matches"  # the table of all matches
 
 _UNDEFINED, _SIFT = -1, 0  # types of descriptors
@@ -302,11 +304,28 @@ def content_of(path: Path) -> str:
 def check_unused(path: Path) -> None:
     """Raise NmfsyncError if another program is writing a database."""
     try:
-        with closing(sqlite3.connect(path, timeout=1)) as database:
-            database.execute("BEGIN IMMEDIATE")
-            database.rollback()
+        _take_turn_to_write(path)
     except sqlite3.Error as error:
         raise NmfsyncError(f"{path}: {_fault(error)}") from None
+
+
+def _take_turn_to_write(path: Path) -> None:
+    """Lock a database as a writer does, and give it back: fails while another one writes."""
+    with closing(sqlite3.connect(path, timeout=1)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        database.rollback()
+
+
+def _check_not_written(path: Path) -> None:
+    """Raise sqlite3.Error if a program is in the middle of writing a database that is open.
+
+    As long as it is open, a second connection leaves no trace when it is closed.
+    """
+    try:
+        _take_turn_to_write(path)
+    except sqlite3.Error as error:
+        if _primary_code(error) in _BUSY:
+            raise  # otherwise the file is read-only, and nobody writes it
 
 
 @contextmanager
@@ -336,6 +355,8 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
                 database.execute("BEGIN")  # all that is read is of one moment
                 _restrict(database)
                 _check_schema(database)
+                if not alone:
+                    _check_not_written(path)
                 yield database
         except sqlite3.Error as error:
             raise NmfsyncError(_fault(error)) from None
@@ -347,10 +368,14 @@ def _state(path: Path) -> tuple[int, int]:
     return path.stat().st_size, path.stat().st_mtime_ns
 
 
+def _primary_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
 def _fault(error: sqlite3.Error) -> str:
     """Say what an error of SQLite means."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    code = _primary_code(error)
+    if code in _BUSY:
         return "is locked: another program writes it; wait until that has ended"
     if code == sqlite3.SQLITE_INTERRUPT:
         return "is damaged: reading it does not come to an end"
