@@ -1,6 +1,7 @@
 """Tables and the figure of the benchmark of mapping, for the page of the docs."""
 
 import csv
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,7 +17,7 @@ from nmfsync.report.figures.style import to_png
 PAGE = Path(__file__).parents[2] / "docs" / "mapping.md"
 FOLDED = 50.0  # % of camera error: the model is another one, and no ratio of errors tells anything
 MORE_OBSERVATIONS = 1.10  # times COLMAP's: what is asked of our ways
-RUNS = 5
+RUNS = int(os.environ.get("MAPPING_RUNS", "5"))
 LEAST_SHOWN = 0.3  # ratio in the figure; what is less stands at its edge, with its number
 
 

@@ -3,9 +3,10 @@
 python -m pytest -m benchmark tests/benchmarks/test_mapping.py -s
 
 Needs `pip install pycolmap`; half an hour on two cores ($MAPPING_MINUTES is when no further run
-begins). Every database and run is kept in outputs/benchmarks/mapping, so that the next call does
-what is left, and only makes and maps again what a change of the program has changed. Tables go to
-mapping.csv, mapping.md and mapping.png beside it and, once all is there, into docs/mapping.md.
+begins; $MAPPING_SCENES names some scenes, and $MAPPING_RUNS asks for more than five runs). Every
+database and run is kept in outputs/benchmarks/mapping, so that the next call does what is left,
+and only makes and maps again what a change of the program has changed. Tables go to mapping.csv,
+mapping.md and mapping.png beside it and, once all is there, into docs/mapping.md.
 """
 
 import csv
@@ -149,7 +150,8 @@ def jobs(results: Results) -> Iterator[Job]:
     for scene, ways in results.prepared.items():
         for name, made in ways.items():
             way = WAYS[name]
-            turns = {"incremental": [1] * 5 if way.first else [2, 2, 4, 5, 5]}
+            later = [2, 2, 4] + [5] * (mapping_tables.RUNS - 3)
+            turns = {"incremental": [1] * mapping_tables.RUNS if way.first else later}
             if way.also_global:
                 turns["global"] = [3, 4, 4]
             for mapper, order in turns.items():

@@ -121,6 +121,47 @@ def test_homography_keeps_what_moves_with_the_plane(seed):
     assert np.array_equal(kept, near)
 
 
+def houses(right, wrong, noise=0.3):
+    """Two views of equal houses in a row, 4 m from one to the next; the camera moves 3 m.
+
+    Matches of the first `right` show one point, those of the others points of two houses,
+    which look as if the camera had moved a metre the other way.
+    """
+    rng = np.random.default_rng(4)
+    R = cv2.Rodrigues(np.array([0.02, -0.1, 0.01]))[0]
+    points = rng.uniform([-1, -1.5, 7], [2.5, 1.5, 10], (right + wrong, 3))
+    seen_later = points + np.where(np.arange(right + wrong)[:, None] < right, 0, [4, 0, 0])
+    views = []
+    for local in (points, (seen_later - [3, 0, 0]) @ R.T):
+        seen = local @ K.T
+        views.append(positions(seen[:, :2] / seen[:, 2:] + rng.normal(0, noise, (len(seen), 2))))
+    return views
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(80, 60), (60, 80)])
+def test_look_alikes_behind_the_cameras_go(right, wrong):
+    """Both kinds have one fundamental matrix; the more frequent one stays."""
+    xy1, xy2 = houses(right, wrong)
+    kept = verify_pair(xy1, xy2, cameras=(1.2 * K, 1.2 * K))  # a guess
+    most = np.arange(right + wrong) < right
+    most = most if right > wrong else ~most
+    assert kept[most].mean() > 0.85
+    assert not kept[~most].any()
+
+
+def test_points_far_away_are_not_behind_the_cameras():
+    """Their rays are parallel, and noise makes them meet on either side."""
+    rng = np.random.default_rng(2)
+    near, far = two_views(rng, 60, 0), rng.uniform(0, SIZE, (60, 2))
+    R = cv2.Rodrigues(np.array([0.02, -0.25, 0.05]))[0]
+    there = moved(K @ R @ np.linalg.inv(K), far) + rng.normal(0, 0.3, far.shape)
+    inside = ((there > 0) & (there < SIZE)).all(axis=1)
+    xy1 = np.concatenate([near[0], positions(far[inside])])
+    xy2 = np.concatenate([near[1], positions(there[inside])])
+    assert inside.sum() > 20
+    assert verify_pair(xy1, xy2, cameras=(K, K))[60:].mean() > 0.85
+
+
 def test_models_differ_by_what_is_not_in_the_plane():
     """Points at all depths have a fundamental matrix, but no homography."""
     xy1, xy2, _ = two_views(np.random.default_rng(0), right=100, wrong=0)
