@@ -149,6 +149,19 @@ def test_look_alikes_behind_the_cameras_go(right, wrong):
     assert not kept[~most].any()
 
 
+@pytest.mark.parametrize("epipole", [(384, -3000), (700, 5000)])
+def test_a_plane_leaves_open_what_is_behind_the_cameras(epipole):
+    """Any epipole agrees with it, and may put a part of its points behind the cameras."""
+    rng = np.random.default_rng(1)
+    R = cv2.Rodrigues(np.array([0, 0.3, 0]))[0]
+    H = K @ (R + np.outer([2, 0, 0], [0, 0, 1 / 8])) @ np.linalg.inv(K)
+    xy1 = positions(rng.uniform([100, 50], [600, 450], (150, 2)))
+    xy2 = positions(moved(H, xy1))
+    F = cross([*epipole, 1]) @ H
+    found = verification._in_front(xy1, xy2, F, np.ones(150, bool), (K, K))
+    assert found.all()
+
+
 def test_points_far_away_are_not_behind_the_cameras():
     """Their rays are parallel, and noise makes them meet on either side."""
     rng = np.random.default_rng(2)
