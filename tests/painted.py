@@ -64,7 +64,8 @@ class Painting:
         """Detect, match and verify, and judge every match: at most a tenth of a metre apart."""
         found = extract_all(list(self.images), features, progress=False)
         xy = [f.xy for f in found]
-        matches = verify(match(found, ratio, progress=False), xy, progress=False)
+        sizes = [f.image_size for f in found]
+        matches = verify(match(found, ratio, progress=False), xy, progress=False, sizes=sizes)
         keypoints = [StoredKeypoints(f.xy, f.scale, f.orientation, f.image_size) for f in found]
 
         def is_right(pair: ImagePair) -> np.ndarray:

@@ -40,7 +40,8 @@ def test_matches_and_tracks_with_and_without(dataset):
         features = extract_all(scene.paths, FEATURES)
         matches = match(features, weighted=True, progress=False)
         start = time.perf_counter()
-        verified = verify(matches, [f.xy for f in features], progress=False)
+        sizes = [f.image_size for f in features]
+        verified = verify(matches, [f.xy for f in features], progress=False, sizes=sizes)
         k = len(features)
         milliseconds = (time.perf_counter() - start) * 1e3 / (k * (k - 1) / 2)
         results = (matches, verified, synchronise(matches), synchronise(verified))

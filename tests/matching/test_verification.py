@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import bits, links, make_features, matches_of
+from equal_houses import houses
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.matching import verification
 from nmfsync.matching.match import match
@@ -119,23 +120,6 @@ def test_homography_keeps_what_moves_with_the_plane(seed):
     near = np.linalg.norm(moved(H, xy1) - xy2, axis=1) < 1.5
     assert near[:40].all()
     assert np.array_equal(kept, near)
-
-
-def houses(right, wrong, noise=0.3):
-    """Two views of equal houses in a row, 4 m from one to the next; the camera moves 3 m.
-
-    Matches of the first `right` show one point, those of the others points of two houses,
-    which look as if the camera had moved a metre the other way.
-    """
-    rng = np.random.default_rng(4)
-    R = cv2.Rodrigues(np.array([0.02, -0.1, 0.01]))[0]
-    points = rng.uniform([-1, -1.5, 7], [2.5, 1.5, 10], (right + wrong, 3))
-    seen_later = points + np.where(np.arange(right + wrong)[:, None] < right, 0, [4, 0, 0])
-    views = []
-    for local in (points, (seen_later - [3, 0, 0]) @ R.T):
-        seen = local @ K.T
-        views.append(positions(seen[:, :2] / seen[:, 2:] + rng.normal(0, noise, (len(seen), 2))))
-    return views
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(80, 60), (60, 80)])

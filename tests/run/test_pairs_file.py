@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import equal_houses
 from builders import contents
 from colmap_scenes import write_database
+from mapped import write_cameras_and_matches
 from nmfsync import (
     NmfsyncError,
     NmfsyncWarning,
@@ -18,6 +20,7 @@ from nmfsync import (
     disambiguate_file,
     synchronise_file,
 )
+from nmfsync.types.camera import Camera
 from nmfsync.types.verdicts import PairVerdict
 from three_images import Page
 
@@ -33,7 +36,7 @@ def _judge(monkeypatch):
     """Call two pairs of images wrong, whatever they show."""
 
     def judge(matches, tracks, keypoints):
-        assert len(tracks.sizes) == len(keypoints) == len(VIEWS)
+        assert len(tracks.sizes) == len(keypoints)
         return [
             PairVerdict(i, j, len(rows), 7, (i, j) not in WRONG, REASON if (i, j) in WRONG else "")
             for i, j, rows, _ in matches.by_image_pair()
@@ -81,6 +84,52 @@ def test_hloc_keeps_all_but_the_matches_of_wrong_pairs(folder):
     read = PairwiseMatches.from_hloc(folder / "out.h5", folder / "features.h5")
     assert (read.W != done.matches.W).nnz == 0
     assert read.match_count == 4 * N
+
+
+@pytest.fixture
+def two_views(tmp_path):
+    """A database of two views of a row of equal houses, verified by COLMAP."""
+    pytest.importorskip("pycolmap", reason="needs pip install 'nmfsync[colmap]'")
+    xy = equal_houses.houses(80, 60)
+    camera = Camera(equal_houses.K, np.eye(3), np.zeros(3), equal_houses.SIZE)
+    matches = PairwiseMatches.from_pairs({(0, 1): np.column_stack([np.arange(140)] * 2)}, [140] * 2)
+    write_cameras_and_matches(tmp_path / "in.db", [camera, camera], xy, matches)
+    return tmp_path / "in.db"
+
+
+def test_matches_behind_the_cameras_go_and_their_geometry_stays(two_views):
+    before = PairwiseMatches.from_colmap(two_views, verified=True)
+    (rows,) = (pair.rows for pair in before.by_image_pair())
+    assert (rows[:, 0] < 80).sum() > 70
+    assert (rows[:, 0] >= 80).sum() > 50
+    out = two_views.with_name("out.db")
+    disambiguate_file(two_views, out)
+    after = PairwiseMatches.from_colmap(out, verified=True)
+    (kept,) = (pair.rows for pair in after.by_image_pair())
+    assert kept.tolist() == rows[rows[:, 0] < 80].tolist()
+    for query in ("SELECT pair_id, config, F, E, H FROM two_view_geometries",
+                  "SELECT * FROM matches", "SELECT * FROM keypoints"):  # fmt: skip
+        tables = []
+        for path in (two_views, out):
+            with closing(sqlite3.connect(path)) as database:
+                tables.append(database.execute(query).fetchall())
+        assert tables[0] == tables[1]
+
+
+def test_hloc_keeps_what_is_in_front_of_the_cameras(two_views):
+    xy, folder = equal_houses.houses(80, 60), two_views.parent
+    with h5py.File(folder / "features.h5", "w") as file:
+        for name, positions in zip("ba", xy, strict=True):  # the stored pair is the other way round
+            file[f"{name}/keypoints"] = positions
+            file[f"{name}/image_size"] = equal_houses.SIZE
+    with h5py.File(folder / "in.h5", "w") as file:
+        file["b/a/matches0"] = np.arange(140, dtype=np.int32)
+        file["b/a/matching_scores0"] = np.full(140, 0.5, np.float32)
+    judged(folder)
+    with h5py.File(folder / "out.h5") as file:
+        stored, scores = file["b/a/matches0"][()], file["b/a/matching_scores0"][()]
+    assert stored.tolist() == [*range(80), *[-1] * 60]
+    assert scores.tolist() == [0.5] * 80 + [0] * 60
 
 
 def test_the_table_has_every_pair(folder):

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, shown
-from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, BoolArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.matches import (
     ImagePair,
     Matches,
@@ -190,6 +190,26 @@ def _entries_with_duplicates(
         np.concatenate([q[others], was.col[inside]]),
         np.concatenate([W.data[others], W.data[at[inside]]]),
     )
+
+
+def missing_rows(
+    matches: PairwiseMatches, part: PairwiseMatches
+) -> dict[tuple[int, int], IntArray | None]:
+    """Say what is not in a part of matches: rows by pair of images i < j; None for all of them."""
+    kept = {(pair.i, pair.j): pair.rows for pair in part.by_image_pair()}
+    missing: dict[tuple[int, int], IntArray | None] = {}
+    for i, j, rows, _ in matches.by_image_pair():
+        if (i, j) not in kept:
+            missing[i, j] = None
+        elif len(kept[i, j]) < len(rows):
+            missing[i, j] = rows[~rows_in(rows, kept[i, j])]
+    return missing
+
+
+def rows_in(rows: IntArray, others: IntArray) -> BoolArray:
+    """Which rows (n, 2) are among others (m, 2), all of numbers from 0 below 2³²."""
+    first, second = (r[:, 0] << 32 | r[:, 1] for r in (rows, others))
+    return np.isin(first, second)
 
 
 def check_added(added: str) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ from nmfsync.exchange.blocks import (
     check_positions,
     check_rows,
     choose,
+    missing_rows,
+    rows_in,
     to_keypoints,
     to_matches,
     with_duplicates_marked,
@@ -244,18 +246,20 @@ def _source_of(matches: Matches) -> ColmapSource:
     return matches.source
 
 
-def write_colmap_without(matches: Matches, path: Path, pairs: Collection[tuple[int, int]]) -> None:
-    """Write a copy of the COLMAP database that matches come from, without some pairs of images.
+def write_colmap_part(matches: PairwiseMatches, path: Path, part: PairwiseMatches) -> None:
+    """Write a copy of the COLMAP database that matches come from, with a part of them.
 
-    Everything else is copied unchanged, two-view geometries and other matches included.
+    Pairs of images without any have neither matches nor a two-view geometry. Of the others, only
+    those matches go that are not in the part, and else everything is copied unchanged: geometries,
+    poses, and matches that were not read.
 
     Parameters
     ----------
-    matches : PairwiseMatches or MultiMatching
+    matches : PairwiseMatches
     path : Path
         Replaced if it exists.
-    pairs : collection of (int, int)
-        Images i < j, counted from 0, whose matches are left out.
+    part : PairwiseMatches
+        Some of the matches.
 
     Raises
     ------
@@ -263,21 +267,39 @@ def write_colmap_without(matches: Matches, path: Path, pairs: Collection[tuple[i
         If the database has changed since it was read.
     """
     source = _source_of(matches)
-    pair_ids = [(MAX_IMAGES * source.ids[i] + source.ids[j],) for i, j in pairs]
+    left_out = {
+        MAX_IMAGES * source.ids[i] + source.ids[j]: rows
+        for (i, j), rows in missing_rows(matches, part).items()
+    }
     with staging(path) as folder:
         copy = folder / "database.db"
         _copy_database(source, copy, 0)
         with writing(path):
-            _delete_pairs(copy, pair_ids)
+            _delete_rows(copy, source.table, left_out)
             checkpoint(copy)
             put(copy, path)
 
 
-def _delete_pairs(path: Path, pair_ids: list[tuple[int]]) -> None:
+def _delete_rows(path: Path, read: str, left_out: Mapping[int, IntArray | None]) -> None:
+    """Delete pairs of images, where rows are None, and rows of the others in the table `read`."""
+    everything = [(pair_id,) for pair_id, rows in left_out.items() if rows is None]
     with closing(sqlite3.connect(path)) as database, database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
         for table in {RAW, *_VERIFIED} & tables:
-            database.executemany(f"DELETE FROM {table} WHERE pair_id = ?", pair_ids)
+            database.executemany(f"DELETE FROM {table} WHERE pair_id = ?", everything)
+        for pair_id, rows in left_out.items():
+            if rows is not None:
+                _delete_rows_of_pair(database, read, pair_id, rows)
+
+
+def _delete_rows_of_pair(
+    database: sqlite3.Connection, table: str, pair_id: int, rows: IntArray
+) -> None:
+    ((data,),) = database.execute(f"SELECT data FROM {table} WHERE pair_id = ?", [pair_id])
+    stored = np.frombuffer(data, np.uint32).reshape(-1, 2)
+    stay = stored[~rows_in(stored.astype(np.int64), rows)]
+    query = f"UPDATE {table} SET rows = ?, data = ? WHERE pair_id = ?"
+    database.execute(query, [len(stay), stay.tobytes(), pair_id])
 
 
 def count_verified(path: Path) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Read a file of matches of any known format; its content decides the format, not its name."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,8 +8,6 @@ from nmfsync.errors import NmfsyncError
 from nmfsync.exchange import colmap, hloc
 from nmfsync.runtime.files import reading
 from nmfsync.types.matches import Matches, PairwiseMatches
-
-Pairs = Collection[tuple[int, int]]
 
 
 class Format(NamedTuple):
@@ -25,16 +23,16 @@ class Format(NamedTuple):
         The endings that names of its files may have, the usual one first.
     write : callable
         (matches, path) -> None: writes matches that were read from such a file.
-    write_without : callable
-        (matches, path, pairs) -> None: copies the file that matches were read from, without
-        those of some pairs of images i < j, and else unchanged.
+    write_part : callable
+        (matches, path, part) -> None: copies the file that matches were read from, with no
+        others of them than `part`, and else unchanged.
     """
 
     name: str
     magic: bytes
     endings: tuple[str, ...]
     write: Callable[[Matches, Path], None]
-    write_without: Callable[[PairwiseMatches, Path, Pairs], None]
+    write_part: Callable[[PairwiseMatches, Path, PairwiseMatches], None]
 
 
 COLMAP = Format(
@@ -42,7 +40,7 @@ COLMAP = Format(
     colmap.MAGIC,
     (".db",),
     lambda matches, path: matches.to_colmap(path, added="all"),
-    colmap.write_colmap_without,
+    colmap.write_colmap_part,
 )
 
 HLOC = Format(
@@ -50,7 +48,7 @@ HLOC = Format(
     hloc.MAGIC,
     (".h5", ".hdf5"),
     lambda matches, path: matches.to_hloc(path, added="all"),
-    hloc.write_hloc_without,
+    hloc.write_hloc_part,
 )
 
 NPZ = Format(
@@ -58,7 +56,7 @@ NPZ = Format(
     b"PK",
     (".npz",),
     lambda matches, path: matches.save(path),
-    lambda matches, path, pairs: matches.without_image_pairs(pairs).save(path),
+    lambda _matches, path, part: part.save(path),
 )
 
 

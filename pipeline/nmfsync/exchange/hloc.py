@@ -11,7 +11,7 @@ slashes in both names. Either image may come first.
 
 import shutil
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from nmfsync.exchange.blocks import (
     check_positions,
     check_rows,
     choose,
+    missing_rows,
     to_keypoints,
     to_matches,
     with_duplicates_marked,
@@ -40,7 +41,7 @@ from nmfsync.runtime.files import (
     staging,
     writing,
 )
-from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray
+from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.matches import ImagePair, Matches, PairwiseMatches, Source, StoredKeypoints
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -199,19 +200,19 @@ def _source_of(matches: Matches) -> HlocSource:
     return matches.source
 
 
-def write_hloc_without(matches: Matches, path: Path, pairs: Collection[tuple[int, int]]) -> None:
-    """Write a copy of the file of hloc that matches come from, without some pairs of images.
+def write_hloc_part(matches: PairwiseMatches, path: Path, part: PairwiseMatches) -> None:
+    """Write a copy of the file of hloc that matches come from, with a part of them.
 
-    These pairs stay, with -1 for every feature, because hloc asks for every pair of its list.
-    Everything else is copied unchanged.
+    Pairs of images without any stay, with -1 for every feature, because hloc asks for every pair
+    of its list. Everything else is copied unchanged.
 
     Parameters
     ----------
-    matches : PairwiseMatches or MultiMatching
+    matches : PairwiseMatches
     path : Path
         Replaced if it exists.
-    pairs : collection of (int, int)
-        Images i < j, counted from 0, whose matches are left out.
+    part : PairwiseMatches
+        Some of the matches.
 
     Raises
     ------
@@ -219,17 +220,33 @@ def write_hloc_without(matches: Matches, path: Path, pairs: Collection[tuple[int
         If the file has changed since it was read.
     """
     source, sizes = _source_of(matches), matches.sizes.tolist()
-    _write_changed(source, path, lambda file: _clear_pairs(source, file, pairs, sizes), 0)
+    left_out = missing_rows(matches, part)
+    _write_changed(source, path, lambda file: _clear_rows(source, file, left_out, sizes), 0)
 
 
-def _clear_pairs(
-    source: HlocSource, file: Any, pairs: Collection[tuple[int, int]], sizes: list[int]
+def _clear_rows(
+    source: HlocSource,
+    file: Any,
+    left_out: Mapping[tuple[int, int], IntArray | None],
+    sizes: list[int],
 ) -> None:
+    """Clear pairs of images i < j, where rows are None, and rows of the others."""
     for key, (i, j) in _unchanged_pairs(source, file, sizes).items():
-        if (min(i, j), max(i, j)) in pairs:
-            file[key][_MATCHES][...] = -1
-            if _SCORES in file[key]:
-                file[key][_SCORES][...] = 0
+        pair = min(i, j), max(i, j)
+        if pair not in left_out:
+            continue
+        group, rows = file[key], left_out[pair]
+        stored = group[_MATCHES][...]
+        gone = np.ones(len(stored), bool)
+        if rows is not None:
+            first, second = (rows if pair == (i, j) else rows[:, ::-1]).T
+            inside = first < len(stored)  # short lists are legal
+            first, second = first[inside], second[inside]
+            gone[:] = False
+            gone[first] = stored[first] == second.astype(stored.dtype)  # which may be too short
+        group[_MATCHES][...] = np.where(gone, -1, stored)
+        if _SCORES in group:
+            group[_SCORES][...] = np.where(gone, 0, group[_SCORES][...])
 
 
 def _write_changed(

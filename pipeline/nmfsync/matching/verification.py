@@ -70,6 +70,8 @@ _PARALLAX = 3.0
 # by less than so many focal lengths.
 _OFF_PLANE, _FAR_OFF_PLANE = 3.0, 0.02
 
+_FRONT = "front"  # in place of a geometry: only that test
+
 _FOCAL = 1.2  # focal length that is guessed, in sides of the image, as COLMAP does
 
 # A fundamental matrix follows from so many matches, and has up to so many solutions.
@@ -99,6 +101,7 @@ def verify(
     progress: bool = True,
     *,
     cache: Path | None = None,
+    sizes: Sequence[tuple[int, int] | None] | None = None,
 ) -> PairwiseMatches:
     """Keep the matches of every pair of images that agree with one geometry.
 
@@ -126,6 +129,9 @@ def verify(
         Show a progress bar if stderr is a terminal.
     cache : Path, optional
         Folder that keeps the result of every pair. Only what is not there is computed.
+    sizes : sequence of tuple of int or None, optional
+        Width and height of every image, in pixels; otherwise where its features are is taken for
+        the image.
 
     Returns
     -------
@@ -146,7 +152,7 @@ def verify(
     check_geometry(geometry)
     _check_sizes(xy, matches)
     pairs = list(matches.by_image_pair())
-    verdicts = _verdicts(pairs, xy, geometry, cache, progress)
+    verdicts = _verdicts(pairs, xy, sizes, geometry, cache, progress)
     agree = np.concatenate([np.empty(0, bool), *_agreeing(pairs, verdicts)])
     if not agree.any():
         text = (
@@ -154,15 +160,55 @@ def verify(
             "geometry, or more --features"
         )
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
-    rows = [pair.rows + matches.offsets[[pair.i, pair.j]] for pair in pairs]
-    p, q = np.concatenate([np.empty((0, 2), np.int64), *rows])[agree].T
-    weights = np.concatenate([np.empty(0), *(pair.weights for pair in pairs)])[agree]
+    weights = np.concatenate([np.empty(0), *(pair.weights for pair in pairs)])
     if matches.weighted and not matches.scored:
         weights = weights / (weights + _PASS * (1 - weights))
-    verified = PairwiseMatches.from_entries(p, q, matches.sizes, weights).with_origin_of(matches)
+    verified = _chosen(matches, pairs, agree, weights)
     verified.verified = True
     verified.source = matches.source and replace(matches.source, verified=True)
     return verified
+
+
+def in_front(
+    matches: PairwiseMatches,
+    xy: Sequence[Float32Array],
+    progress: bool = True,
+    *,
+    sizes: Sequence[tuple[int, int] | None] | None = None,
+) -> PairwiseMatches:
+    """Leave out matches behind the cameras, of pairs of images most of whose are in front.
+
+    `verify` does this as well; this is for matches that another program has verified.
+
+    Parameters
+    ----------
+    matches : PairwiseMatches
+    xy : sequence of (n, 2) float32 arrays
+        Positions of the features of every image, in pixels.
+    progress : bool
+        Show a progress bar if stderr is a terminal.
+    sizes : sequence of tuple of int or None, optional
+        Width and height of every image, as for `verify`.
+    """
+    _check_sizes(xy, matches)
+    pairs = list(matches.by_image_pair())
+    verdicts = _verdicts(pairs, xy, sizes, _FRONT, None, progress)
+    stay = np.concatenate([np.empty(0, bool), *(found == SURE for found in verdicts)])
+    if stay.all():
+        return matches
+    weights = np.concatenate([pair.weights for pair in pairs])
+    chosen = _chosen(matches, pairs, stay, weights)
+    chosen.verified, chosen.source = matches.verified, matches.source
+    return chosen
+
+
+def _chosen(
+    matches: PairwiseMatches, pairs: Sequence[ImagePair], stay: BoolArray, weights: FloatArray
+) -> PairwiseMatches:
+    """Return those of the matches, pair by pair, that stay, with their weights."""
+    rows = [pair.rows + matches.offsets[[pair.i, pair.j]] for pair in pairs]
+    p, q = np.concatenate([np.empty((0, 2), np.int64), *rows])[stay].T
+    return PairwiseMatches.from_entries(p, q, matches.sizes, weights[stay]).with_origin_of(matches)
 
 
 def count_verified(before: PairwiseMatches, after: PairwiseMatches) -> dict[str, int]:
@@ -256,11 +302,14 @@ def _exact(
     return np.asarray(sampson < max(_DEVIATIONS * deviation, _EXACT))
 
 
-def _guess_camera(xy: Float32Array) -> FloatArray:
-    """Guess intrinsics (3, 3) by where the features (n, 2) of the image are."""
-    if not len(xy):
+def _guess_camera(xy: Float32Array, size: tuple[int, int] | None) -> FloatArray:
+    """Guess intrinsics (3, 3) by the size of the image, or by where its features (n, 2) are."""
+    if size is not None:
+        low, high = np.zeros(2), np.array(size, float) - 1
+    elif len(xy):
+        low, high = xy.min(axis=0).astype(float), xy.max(axis=0).astype(float)
+    else:
         return np.eye(3)
-    low, high = xy.min(axis=0).astype(float), xy.max(axis=0).astype(float)
     focal = max(_FOCAL * (high - low).max(), 1.0)
     x, y = (low + high) / 2
     return np.array([[focal, 0, x], [0, focal, y], [0, 0, 1]])
@@ -411,15 +460,21 @@ def _agreeing(pairs: Sequence[ImagePair], verdicts: Sequence[Verdicts]) -> list[
 def _verdicts(
     pairs: Sequence[ImagePair],
     xy: Sequence[Float32Array],
+    sizes: Sequence[tuple[int, int] | None] | None,
     geometry: str,
     cache: Path | None,
     progress: bool,
 ) -> list[Verdicts]:
     """Judge the matches of every pair of images."""
+    sizes = [None] * len(xy) if sizes is None else sizes
+    cameras = [_guess_camera(*image) for image in zip(xy, sizes, strict=True)]
     store = None
     if cache:
         code = code_of("matching")
-        digests = [digest(code, geometry, positions) for positions in xy]
+        digests = [
+            digest(code, geometry, positions, camera)
+            for positions, camera in zip(xy, cameras, strict=True)
+        ]
         store = PairCache(
             cache,
             digests,
@@ -427,7 +482,6 @@ def _verdicts(
             # Other matches of the same images are another question.
             lambda n: digest(digests[pairs[n].j], pairs[n].rows),
         )
-    cameras = [_guess_camera(positions) for positions in xy]
     found: dict[int, Verdicts] = {}
     for numbers, results in cached_tasks(
         _verify_batch,
@@ -454,7 +508,28 @@ def _positions(xy: Sequence[Float32Array], cameras: Sequence[FloatArray], pair: 
 
 def _verify_batch(batch: tuple[Sequence[_Pair], str]) -> list[Verdicts]:
     pairs, geometry = batch
-    return [_judge(xy1, xy2, geometry, cameras) for xy1, xy2, cameras in pairs]
+    judge = _judge_front if geometry == _FRONT else _judge
+    return [judge(xy1, xy2, geometry, cameras) for xy1, xy2, cameras in pairs]
+
+
+def _judge_front(
+    xy1: Float32Array, xy2: Float32Array, _: str, cameras: Sequence[FloatArray]
+) -> Verdicts:
+    """Find which matches of two images are not behind the cameras, whatever else they are."""
+    sure = np.full(len(xy1), SURE, np.int8)
+    if len(xy1) <= _SAMPLE:
+        return sure
+    both, place = np.unique(np.hstack([xy1, xy2]), axis=0, return_inverse=True)
+    first, second = (np.ascontiguousarray(xy) for xy in np.hsplit(both, 2))
+    model = GEOMETRIES["fundamental"]
+    try:
+        matrix, mask = model.estimate(first, second, _usac(2 * model.max_error))  # as COLMAP's
+    except cv2.error:
+        return sure
+    if mask is None or matrix is None:
+        return sure
+    front = _in_front(first, second, matrix, mask.ravel() > 0, cameras)
+    return np.where(front, SURE, OUT).astype(np.int8)[place.ravel()]
 
 
 def _thickness(xy: Float32Array) -> float:

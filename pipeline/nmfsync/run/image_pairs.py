@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from nmfsync.disambiguation.method import judge_image_pairs
 from nmfsync.exchange.colmap import ColmapSource
+from nmfsync.matching.verification import in_front
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.matches import MultiMatching, PairwiseMatches, Source, StoredKeypoints
 from nmfsync.types.verdicts import PairVerdict
@@ -25,10 +26,18 @@ def without_wrong_pairs(
     Returns
     -------
     matches : PairwiseMatches
-        Those of the right pairs.
+        Those of the right pairs; of matches that another program verified, those that are not
+        behind the cameras (`in_front`).
     verdicts : list of PairVerdict
         Of every pair of images that has matches.
     """
+    if matches.source is not None and not matches.source.verified:
+        matches = in_front(
+            matches,
+            [image.xy for image in keypoints],
+            progress,
+            sizes=[image.image_size for image in keypoints],
+        )
     tracks = synchronise(matches, progress=progress)
     assert isinstance(tracks, MultiMatching)
     verdicts = judge_image_pairs(matches, tracks, keypoints)

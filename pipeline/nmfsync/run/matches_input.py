@@ -54,7 +54,9 @@ def verified(
     if geometry is None:
         return matches
     source = source_of(path, matches, "its matches cannot be verified; leave out --verify")
-    return verify(matches, source.xy(), geometry, progress)
+    keypoints = source.keypoints()
+    sizes = [image.image_size for image in keypoints]
+    return verify(matches, [image.xy for image in keypoints], geometry, progress, sizes=sizes)
 
 
 def source_of(path: Path, matches: PairwiseMatches, therefore: str) -> Source:

@@ -121,11 +121,10 @@ def disambiguate_file(
             read, working = reading.costs("reading and verification"), Clock()
             kept, verdicts = without_wrong_pairs(usable, keypoints, progress)
             worked = working.costs("synchronisation and verdicts")
-            wrong = {(v.i, v.j) for v in verdicts if not v.right}
             if geometry:
                 kind.write(kept, folder / out.name)
             else:
-                kind.write_without(matches, folder / out.name, wrong)
+                kind.write_part(matches, folder / out.name, kept)
         texts += not_verified(source)
         pictures = _photographs(photographs, keypoints, verdicts) if images else {}
         texts += photographs.warnings

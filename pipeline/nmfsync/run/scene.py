@@ -371,6 +371,7 @@ def _match_pairs(
         settings.geometry,
         progress=stages.bars,
         cache=stages.folder / "verified",
+        sizes=[f.image_size for f in features],
     )
     return verified, count_verified(matches, verified)
 
