@@ -43,7 +43,7 @@ from nmfsync.report.estimates import (
     scene_sentence,
 )
 from nmfsync.report.page import flatten, many
-from nmfsync.report.wrong_pairs import remedy, verdict_sentences, worst_first
+from nmfsync.report.wrong_pairs import behind_sentence, remedy, verdict_sentences, worst_first
 from nmfsync.run.batch import run_scenes
 from nmfsync.run.compare import compare_runs
 from nmfsync.run.export import images_of
@@ -942,8 +942,9 @@ def _print_wrong_pairs(done: DisambiguatedFile) -> None:
         _print_text(console, f"  {a} and {b}: {many(v.matches, 'match')}, {v.reason}")
     if len(wrong) > MOST_LINES:
         _print_text(console, f"  and {len(wrong) - MOST_LINES:,} more")
-    if text := remedy(done.verdicts, len(names)):
-        _print_text(console, text)
+    for text in (behind_sentence(done.behind), remedy(done.verdicts, len(names))):
+        if text:
+            _print_text(console, text)
 
 
 @app.command("merge")

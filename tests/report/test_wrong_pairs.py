@@ -64,7 +64,7 @@ class Judged(PairVerdict):
 
 def page_of(path, verdicts):
     files = ("in.db", "out.db", "out.db.pairs.csv")
-    write_pairs_report(path / "page.html", files, verdicts, NAMES, {}, [], {})
+    write_pairs_report(path / "page.html", files, verdicts, NAMES, 0, {}, [], {})
     return " ".join(Page((path / "page.html").read_text()).text.split())
 
 

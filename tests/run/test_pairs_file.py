@@ -103,7 +103,9 @@ def test_matches_behind_the_cameras_go_and_their_geometry_stays(two_views):
     assert (rows[:, 0] < 80).sum() > 70
     assert (rows[:, 0] >= 80).sum() > 50
     out = two_views.with_name("out.db")
-    disambiguate_file(two_views, out)
+    done = disambiguate_file(two_views, out)
+    assert done.behind == (rows[:, 0] >= 80).sum()
+    assert f"{done.behind} matches lie behind the cameras" in Page(done.report.read_text()).text
     after = PairwiseMatches.from_colmap(out, verified=True)
     (kept,) = (pair.rows for pair in after.by_image_pair())
     assert kept.tolist() == rows[rows[:, 0] < 80].tolist()

@@ -7,6 +7,7 @@ from typing import Any
 from nmfsync.report.figures.style import default_look
 from nmfsync.report.page import environment, write_bytes
 from nmfsync.report.wrong_pairs import (
+    behind_sentence,
     evidence_headings,
     evidence_of,
     numbered,
@@ -26,6 +27,7 @@ def write_pairs_report(
     files: tuple[str, str, str],
     verdicts: Sequence[PairVerdict],
     names: Sequence[str],
+    behind: int,
     photographs: Mapping[int, str],
     warnings: Sequence[str],
     provenance: Mapping[str, Any],
@@ -41,6 +43,8 @@ def write_pairs_report(
     verdicts : sequence of PairVerdict
     names : sequence of str
         Of all images.
+    behind : int
+        Matches that were left out before, as they lie behind the cameras.
     photographs : dict of int to str
         Data URLs of the images whose photographs are shown, see `shown_images`.
     warnings : sequence of str
@@ -62,6 +66,7 @@ def write_pairs_report(
             images=len(names),
             pairs=len(verdicts),
             wrong=wrong_pairs(verdicts, names),
+            behind=behind_sentence(behind),
             wrong_count=sum(not v.right for v in verdicts),
             looks=_looks(verdicts, numbered(names), photographs),
             headings=evidence_headings(),

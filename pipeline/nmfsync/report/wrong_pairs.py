@@ -103,6 +103,16 @@ def verdict_sentences(verdicts: Sequence[PairVerdict], names: Sequence[str]) -> 
     return [first, *_connection(verdicts, names)]
 
 
+def behind_sentence(behind: int) -> str:
+    """Say how many matches lie behind the cameras; "" if none does."""
+    if not behind:
+        return ""
+    return (
+        f"{many(behind, 'match')} {'lies' if behind == 1 else 'lie'} behind the cameras, though "
+        "most of the same images are in front, and are left out before."
+    )
+
+
 def remedy(verdicts: Sequence[PairVerdict], images: int) -> str:
     """Say what to do with wrong pairs; "" without any."""
     if all(v.right for v in verdicts):

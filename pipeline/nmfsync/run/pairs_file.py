@@ -41,6 +41,8 @@ class DisambiguatedFile:
         Those of the right pairs of images.
     verdicts : list of PairVerdict
         On every pair of images that had matches, in order of i, then j.
+    behind : int
+        Matches that were left out before, as they lie behind the cameras.
     """
 
     path: Path
@@ -48,6 +50,7 @@ class DisambiguatedFile:
     report: Path
     matches: PairwiseMatches
     verdicts: list[PairVerdict]
+    behind: int = 0
 
 
 def disambiguate_file(
@@ -121,6 +124,7 @@ def disambiguate_file(
             read, working = reading.costs("reading and verification"), Clock()
             kept, verdicts = without_wrong_pairs(usable, keypoints, progress)
             worked = working.costs("synchronisation and verdicts")
+            behind = usable.match_count - sum(verdict.matches for verdict in verdicts)
             if geometry:
                 kind.write(kept, folder / out.name)
             else:
@@ -135,13 +139,14 @@ def disambiguate_file(
             (path.name, out.name, table.name),
             verdicts,
             names,
+            behind,
             pictures,
             texts,
             clock.provenance(command, digests, [read, worked]),
         )
     for text in texts:
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
-    return DisambiguatedFile(out, table, report, kept, verdicts)
+    return DisambiguatedFile(out, table, report, kept, verdicts, behind)
 
 
 def _photographs(
