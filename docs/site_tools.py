@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from typer.main import get_command
 
-from nmfsync.cli import app
+from nmfsync.cli.commands import app
 
 WIDTH = 88  # columns of the help texts, about as wide as a page of the site
 

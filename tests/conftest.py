@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from skimage import data
 from threadpoolctl import ThreadpoolController
 
-from nmfsync.cli import main
+from nmfsync.cli.commands import main
 from nmfsync.runtime.threads import thread_count
 
 # The first call of a compiled kernel takes seconds, and so does any on a busy machine.

@@ -11,7 +11,7 @@ import warnings
 import matplotlib
 import pytest
 
-from nmfsync import cli
+from nmfsync.cli.streams import open_streams
 from nmfsync.errors import NmfsyncWarning, collected_warnings, printable, reason_of
 from nmfsync.report.figures.canvas import new_canvas, show_canvas, write_text
 from nmfsync.report.figures.style import default_look, name_axes, plain, to_png
@@ -154,7 +154,7 @@ def test_closed_outputs():
 def test_what_an_encoding_lacks_is_written_in_plain_letters(monkeypatch):
     buffer = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, encoding="latin-1"))
-    cli._open_streams()
+    open_streams()
     sys.stdout.write("é – 中 →")
     sys.stdout.flush()
     assert buffer.getvalue() == b"\xe9 - \\u4e2d ->"

@@ -9,7 +9,7 @@ import pytest
 from skimage import data
 
 from builders import noisy
-from nmfsync.cli import _console, _print_scene
+from nmfsync.cli.results import new_console, print_scene
 from nmfsync.evaluation.image_graph import ImageGraph
 from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
 from nmfsync.synchronisation.methods import METHODS
@@ -36,7 +36,7 @@ def evaluation_of_nine():
 
 def test_sentences_break_on_terminals_only_and_nothing_is_coloured_elsewhere(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    _print_scene(_console(), evaluation_of_nine(), Path("outputs"))
+    print_scene(new_console(), evaluation_of_nine(), Path("outputs"))
     text = capsys.readouterr().out
     assert "matches of the input are right (estimated); measured against the ground truth" in text
     assert "\x1b" not in text
@@ -47,7 +47,7 @@ def test_tables_fit_and_show_all(monkeypatch, capsys, columns):
     for name, value in {"COLUMNS": columns, "FORCE_COLOR": 1, "NO_COLOR": 1}.items():
         monkeypatch.setenv(name, str(value))  # a terminal, as far as rich knows
     evaluation = evaluation_of_nine()
-    _print_scene(_console(), evaluation, Path("outputs"))
+    print_scene(new_console(), evaluation, Path("outputs"))
     lines = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
     report = next(n for n, line in enumerate(lines) if line.startswith("Report:"))
     assert max(map(len, lines[:report])) <= columns
@@ -63,7 +63,7 @@ def test_tables_fit_and_show_all(monkeypatch, capsys, columns):
 
 def test_first_the_verdict_then_the_table_then_warnings_and_the_report(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    _print_scene(_console(), evaluation_of_nine(), Path("outputs"))
+    print_scene(new_console(), evaluation_of_nine(), Path("outputs"))
     text = capsys.readouterr().out
     places = [text.index(part) for part in
               ("6 images", "About 90 %", "cycle-",

@@ -13,6 +13,4 @@ Names are loaded when they are first used, so that importing the package is quic
 
 import lazy_loader
 
-import nmfsync.exchange  # noqa: F401  gives PairwiseMatches its file formats
-
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

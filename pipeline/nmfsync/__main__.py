@@ -13,7 +13,7 @@ def main() -> None:
     """Run the command line."""
     _check_memory()
     try:
-        from nmfsync.cli import main as run
+        from nmfsync.cli.commands import main as run
     except KeyboardInterrupt:
         print("Interrupted", file=sys.stderr)
         sys.exit(130)

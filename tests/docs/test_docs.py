@@ -20,7 +20,7 @@ from typer.main import get_command
 import nmfsync
 from colmap_scenes import write_database
 from nmfsync import METHODS, evaluation, synthetic
-from nmfsync.cli import app
+from nmfsync.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 

@@ -40,7 +40,7 @@ _METHODS = ("--methods", "clustersync,spectral", "--features", "50", "--verify",
 _TINY_STUDY = """
 import builders, nmfsync.study.definitions
 nmfsync.study.definitions.STUDIES["synthetic"] = builders.TINY_STUDY
-from nmfsync.cli import main
+from nmfsync.cli.commands import main
 main()
 """
 

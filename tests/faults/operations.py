@@ -20,7 +20,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from faults.commands import differences, left_by, results_of
-from nmfsync.cli import main as nmfsync_main
+from nmfsync.cli.commands import main as nmfsync_main
 
 # Those that change a folder or a file, and the letter that each is counted with.
 KINDS = {

@@ -14,7 +14,8 @@ from equal_houses import houses
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.matching import verification
 from nmfsync.matching.match import match
-from nmfsync.matching.verification import GEOMETRIES, verify, verify_pair
+from nmfsync.matching.options import GEOMETRIES
+from nmfsync.matching.verification import verify, verify_pair
 from nmfsync.runtime.engine import engine
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.types.matches import PairwiseMatches, Source

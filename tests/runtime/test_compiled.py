@@ -223,7 +223,7 @@ def test_an_ordinary_user_without_a_home_and_with_a_read_only_package(ordinary_u
                 text=True,
                 check=False,
             ).stdout
-            for before in ("import nmfsync.cli\n", "")
+            for before in ("import nmfsync.run.batch\n", "")
         ]
         assert found_before[0] == "1 {}\n"
         assert found_before[1].startswith("1 {(Array(float64")

@@ -18,7 +18,12 @@ from nmfsync import (
 )
 from nmfsync.study import runner
 from nmfsync.study.definitions import STUDIES
+from nmfsync.study.names import STUDY_NAMES
 from nmfsync.study.runner import run_samples, write_rows
+
+
+def test_all_studies_have_their_names_in_the_list_of_names():
+    assert tuple(STUDIES) == STUDY_NAMES
 
 
 def run(folder, samples=3, **options):

@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
-from nmfsync.features.sift import (
-    CONTRAST,
-    MAX_PIXELS,
-    Image,
-    check_options,
-    extract_with_faults,
-    name_of,
-)
+from nmfsync.features.options import CONTRAST, MAX_PIXELS, check_options
+from nmfsync.features.sift import Image, extract_with_faults, name_of
 from nmfsync.runtime.cache import Arrays, ImageCache, code_of, key_of
 from nmfsync.runtime.tasks import cached_tasks
 from nmfsync.scenes.images import look_at

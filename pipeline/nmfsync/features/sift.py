@@ -8,20 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.features.options import CONTRAST, MAX_PIXELS, check_options
 from nmfsync.scenes.images import read_gray_with_faults
 from nmfsync.types.features import Features
 
 Image = NDArray[np.uint8] | Path | str
 
-# SIFT takes about 235 bytes a pixel (it doubles the image and holds its scale
-# space in floating point): 1.9 GB at this many pixels.
-MAX_PIXELS = 8_000_000
-
 # OpenCV doubles the image, which moves pixel x to 2x + 1/2, but halves positions as
 # if x were at 2x (opencv/opencv#23123). So all positions are 1/4 pixel too large.
 _OPENCV_SHIFT = 0.25
-
-CONTRAST = 0.04  # OpenCV's contrast threshold
 
 _NO_FEATURES = (
     "no features found, so this image will have no matches; leave it out, or lower --contrast"
@@ -94,20 +89,6 @@ def extract(
 def name_of(image: Image) -> str:
     """Return the name of an image in messages."""
     return "image" if isinstance(image, np.ndarray) else str(image)
-
-
-def check_options(
-    features: int, orientations: bool, contrast: float, max_pixels: int = MAX_PIXELS
-) -> None:
-    """Raise NmfsyncError if an option of `extract` is out of range."""
-    if features < 1:
-        raise NmfsyncError(f"number of features must be at least 1, got {features}")
-    if not isinstance(orientations, bool):
-        raise NmfsyncError(f"orientations must be True or False, got {orientations!r}")
-    if not 0 <= contrast < 1:
-        raise NmfsyncError(f"contrast must be at least 0 and less than 1, got {contrast}")
-    if max_pixels < 1:
-        raise NmfsyncError(f"number of pixels must be at least 1, got {max_pixels}")
 
 
 def extract_with_faults(

@@ -12,6 +12,7 @@ from nmfsync.errors import NmfsyncError
 from nmfsync.matching.cues import COLUMNS, DECOY, describe, frames_of
 from nmfsync.matching.evidence import learn_probabilities
 from nmfsync.matching.nearest import DISTANCE, LEFT, RIGHT, SECOND_DISTANCE, mutual_nearest, prepare
+from nmfsync.matching.options import check_limits
 from nmfsync.matching.pairs import all_pairs
 from nmfsync.runtime.cache import PairCache, code_of, digest
 from nmfsync.runtime.tasks import cached_tasks
@@ -144,14 +145,6 @@ def _ratios(found: Found) -> FloatArray:
     np.sqrt(np.divide(nearest, second, out=ratios, where=second > 0), out=ratios)
     ratios[second == 0] = 1  # two features at distance 0 cannot be told apart
     return ratios
-
-
-def check_limits(ratio: float | None, distance: float | None) -> None:
-    """Raise NmfsyncError if a limit of `match` is out of range."""
-    if ratio is not None and not 0 < ratio <= 1:
-        raise NmfsyncError(f"ratio must be greater than 0 and at most 1, got {ratio}")
-    if distance is not None and not distance >= 0:
-        raise NmfsyncError(f"distance must not be negative, got {distance}")
 
 
 def _check_pairs(pairs: IntArray, k: int) -> IntArray:

@@ -9,10 +9,10 @@ not explain, a contrario (Moisan, Stival, IJCV 2004; Moulon, Monasse, Marlet, AC
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
+from nmfsync.matching.options import GEOMETRIES, check_geometry
 from nmfsync.runtime.cache import PairCache, code_of, digest
 from nmfsync.runtime.tasks import cached_tasks
 from nmfsync.types.arrays import BoolArray, Float32Array, FloatArray
@@ -31,28 +32,6 @@ Verdicts = NDArray[np.int8]  # of the matches of a pair
 # to be sure but more than chance explains, or agrees with enough.
 OUT, WEAK, SURE = 0, 1, 2
 
-
-class Geometry(NamedTuple):
-    """A geometry of two images, and what it needs to be believed.
-
-    The error of a match is Sampson's for a fundamental matrix; for a homography,
-    the distance in the second image from where it moves the first position.
-    """
-
-    estimate: Callable[..., Any]
-    max_error: float  # an inlier's error is smaller; pixels
-    least: int  # inliers
-    least_share: float  # of all matches
-
-
-# Measured on EPFL and Graffiti. A fundamental matrix asks for one coordinate only, so that chance
-# gives it many inliers: up to 26 of 600 random matches within 2 pixels, and more where windows
-# repeat in rows. With COLMAP's values, 4 pixels and 15 inliers, nearly all pairs of images of
-# castle-P19 pass. A homography asks for both coordinates, and chance gives it 6 at most.
-GEOMETRIES = {
-    "fundamental": Geometry(cv2.findFundamentalMat, max_error=2.0, least=20, least_share=0.15),
-    "homography": Geometry(cv2.findHomography, max_error=3.0, least=8, least_share=0.0),
-}
 
 # Matches that agree with a fundamental matrix are within so many standard deviations of their own
 # errors, or so many pixels: how exact features are depends on images and detectors.
@@ -272,7 +251,7 @@ def _judge(
         return nothing
     first, second = (np.ascontiguousarray(xy) for xy in np.hsplit(both, 2))
     try:
-        matrix, mask = model.estimate(first, second, _usac(model.max_error))
+        matrix, mask = getattr(cv2, model.estimator)(first, second, _usac(model.max_error))
     except cv2.error:  # how USAC ends if it draws nothing but degenerate samples
         return nothing
     if mask is None or matrix is None:  # no geometry found
@@ -359,7 +338,7 @@ def _one_plane(
     if not behind.any() or front.sum() < model.least:
         return False
     try:
-        matrix, _ = model.estimate(xy1[front], xy2[front], _usac(model.max_error))
+        matrix, _ = cv2.findHomography(xy1[front], xy2[front], _usac(model.max_error))
     except cv2.error:
         return False
     if matrix is None:
@@ -427,12 +406,6 @@ def _line_distances(
         value / np.maximum(np.hypot(lines1[:, 0], lines1[:, 1]), tiny),
         value / np.maximum(np.hypot(lines2[:, 0], lines2[:, 1]), tiny),
     )
-
-
-def check_geometry(geometry: str) -> None:
-    """Raise NmfsyncError if matches cannot be verified by such a geometry."""
-    if geometry not in GEOMETRIES:
-        raise NmfsyncError(f"geometry must be {' or '.join(GEOMETRIES)}, got {geometry!r}")
 
 
 def _check_sizes(xy: Sequence[Float32Array], matches: PairwiseMatches) -> None:
@@ -521,9 +494,9 @@ def _judge_front(
         return sure
     both, place = np.unique(np.hstack([xy1, xy2]), axis=0, return_inverse=True)
     first, second = (np.ascontiguousarray(xy) for xy in np.hsplit(both, 2))
-    model = GEOMETRIES["fundamental"]
+    most = 2 * GEOMETRIES["fundamental"].max_error  # which is COLMAP's
     try:
-        matrix, mask = model.estimate(first, second, _usac(2 * model.max_error))  # as COLMAP's
+        matrix, mask = cv2.findFundamentalMat(first, second, _usac(most))
     except cv2.error:
         return sure
     if mask is None or matrix is None:

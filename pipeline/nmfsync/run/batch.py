@@ -17,8 +17,8 @@ from nmfsync.run.export import check_exports
 from nmfsync.run.scene import run_scene
 from nmfsync.run.settings import Settings
 from nmfsync.runtime.compiled import compilation_shown
-from nmfsync.runtime.engine import ENGINES
 from nmfsync.runtime.engine import engine as use_engine
+from nmfsync.runtime.engines import DEFAULT_ENGINE
 from nmfsync.runtime.progress import Bar
 from nmfsync.runtime.workers import ending_with_this_process, results_of
 from nmfsync.scenes.catalogue import datasets, is_in_catalogue, scene_names
@@ -51,7 +51,7 @@ def run_scenes(
     out: Path | str = "outputs",
     data: Path | str | None = None,
     jobs: int = 1,
-    engine: str = ENGINES[0],
+    engine: str = DEFAULT_ENGINE,
     address: str | None = None,
     progress: bool = False,
     command: str = "Python: run_scenes",
@@ -91,9 +91,10 @@ def run_scenes(
     settings, out = settings or Settings(), Path(out)
     scenes = {target: scene_names(target) for target in targets}
     names = _different(name for group in scenes.values() for name in group)
-    if jobs > 1 and engine != ENGINES[0]:
+    if jobs > 1 and engine != DEFAULT_ENGINE:
         raise NmfsyncError(
-            f"several jobs work with engine {ENGINES[0]} only, got engine {engine}; use --jobs 1"
+            f"several jobs work with engine {DEFAULT_ENGINE} only, got engine {engine}; "
+            "use --jobs 1"
         )
     check_exports(settings, list(names))
     batch = Batch()

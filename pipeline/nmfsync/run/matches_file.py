@@ -25,7 +25,7 @@ from nmfsync.exchange.formats import NPZ, read_matches
 from nmfsync.exchange.new_database import write_new_database
 from nmfsync.exchange.positions import belong_to_pairs
 from nmfsync.exchange.tracks import write_source_tracks
-from nmfsync.matching.verification import check_geometry
+from nmfsync.matching.options import check_geometry
 from nmfsync.report.change_page import VERIFICATION, write_change_report
 from nmfsync.report.estimates import names_of, result_sentence
 from nmfsync.report.image_graph import graph_warnings

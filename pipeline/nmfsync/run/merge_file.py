@@ -13,7 +13,7 @@ from nmfsync.exchange.photographs import files_below
 from nmfsync.exchange.positions import read_positions
 from nmfsync.exchange.stored_cameras import stored_cameras
 from nmfsync.matching.merging import Merged, merge, verify_positions
-from nmfsync.matching.verification import check_geometry
+from nmfsync.matching.options import check_geometry
 from nmfsync.run.image_pairs import without_wrong_pairs
 from nmfsync.run.new_images import new_images
 from nmfsync.runtime.files import check_target

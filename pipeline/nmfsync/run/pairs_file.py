@@ -8,7 +8,7 @@ from pathlib import Path
 from nmfsync.errors import NmfsyncWarning, collected_warnings
 from nmfsync.exchange.formats import read_matches
 from nmfsync.exchange.pairs_table import write_pairs
-from nmfsync.matching.verification import check_geometry
+from nmfsync.matching.options import check_geometry
 from nmfsync.report.estimates import names_of
 from nmfsync.report.pairs_page import shown_images, write_pairs_report
 from nmfsync.report.photographs import photographs as encode

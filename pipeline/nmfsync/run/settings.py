@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.features.sift import CONTRAST, check_options
-from nmfsync.matching.match import check_limits
-from nmfsync.matching.verification import check_geometry
+from nmfsync.features.options import CONTRAST, check_options
+from nmfsync.matching.options import check_geometry, check_limits
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, METHODS, check_arguments, method_of
 
 NONE = "none"  # as the only method: none; as the geometry: no verification

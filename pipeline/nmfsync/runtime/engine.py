@@ -12,6 +12,7 @@ import joblib
 from joblib.parallel import get_active_backend
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.engines import DEFAULT_ENGINE, ENGINES
 from nmfsync.runtime.threads import Threads, thread_count
 from nmfsync.runtime.workers import ending_with_this_process, results_of
 
@@ -24,13 +25,9 @@ _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]
 
 _BATCH = 256  # tasks sent at a time to an engine that returns all results together
 
-ENGINES = ("threads", "processes", "dask", "ray")
-
-_CLUSTERS = {"dask": "distributed", "ray": "ray"}  # and the package that each one needs
-
 
 @contextmanager
-def engine(name: str = "threads", address: str | None = None) -> Iterator[None]:
+def engine(name: str = DEFAULT_ENGINE, address: str | None = None) -> Iterator[None]:
     """Do the work inside the block on an engine.
 
     Threads share the descriptors, and nearly all of the work is compiled code
@@ -53,18 +50,19 @@ def engine(name: str = "threads", address: str | None = None) -> Iterator[None]:
     """
     if name not in ENGINES:
         raise NmfsyncError(f"unknown engine {name!r}; known are {', '.join(ENGINES)}")
-    if name not in _CLUSTERS:
+    package = ENGINES[name]
+    if package is None:
         if address is not None:
             raise NmfsyncError(f"engine {name} runs on this machine and takes no address")
-        if name == "threads":  # the default of `stream`
+        if name == DEFAULT_ENGINE:  # that of `stream`
             yield
         else:
             options = ending_with_this_process()
             with joblib.parallel_config("loky", n_jobs=thread_count(), **options):
                 yield
         return
-    if find_spec(_CLUSTERS[name]) is None:
-        raise NmfsyncError(f"engine {name} needs {_CLUSTERS[name]}; pip install 'nmfsync[{name}]'")
+    if find_spec(package) is None:
+        raise NmfsyncError(f"engine {name} needs {package}; pip install 'nmfsync[{name}]'")
     with _dask(address) if name == "dask" else _ray(address):
         yield
 

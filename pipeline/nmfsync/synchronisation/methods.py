@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning, collected_warnings
 from nmfsync.synchronisation.numerics.effort import (
@@ -24,9 +22,13 @@ from nmfsync.synchronisation.numerics.effort import (
     Effort,
     require_effort,
 )
-from nmfsync.types.matches import Matches, PairwiseMatches
 
-Function = Callable[..., Matches]
+if TYPE_CHECKING:  # they bring NumPy and SciPy, which the names of the methods do without
+    from numpy.typing import ArrayLike
+
+    from nmfsync.types.matches import Matches, PairwiseMatches
+
+Function = Callable[..., "Matches"]
 
 ARGUMENTS = ("universe_size", "theta", "seed")
 
@@ -87,7 +89,7 @@ class Method:
     style: str = ""
     compiles: bool = False
     needs_descriptors: bool = False
-    effort: Callable[[PairwiseMatches, Mapping[str, Any]], Effort] | str | None = None
+    effort: Callable[["PairwiseMatches", Mapping[str, Any]], Effort] | str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -99,7 +101,7 @@ class Method:
 
     def settings(
         self,
-        matches: PairwiseMatches,
+        matches: "PairwiseMatches",
         universe_size: int | str = "auto",
         theta: float | None = None,
         seed: int = 0,
@@ -140,7 +142,7 @@ class Method:
             **{name: value for name, value in sorted(values.items()) if name not in unused},
         }
 
-    def solve(self, matches: PairwiseMatches, settings: Mapping[str, Any]) -> Matches:
+    def solve(self, matches: "PairwiseMatches", settings: Mapping[str, Any]) -> "Matches":
         """Call the function with what `settings` returned for the matches.
 
         Raises
@@ -171,7 +173,7 @@ class Method:
             warnings.warn(f"{self.name}: {text}", NmfsyncWarning, stacklevel=3)
         return result
 
-    def estimate(self, matches: PairwiseMatches, settings: Mapping[str, Any]) -> Effort:
+    def estimate(self, matches: "PairwiseMatches", settings: Mapping[str, Any]) -> Effort:
         """Estimate what `solve` will take; nothing for a method without an estimate."""
         if self.effort is None:
             return NO_EFFORT
@@ -188,7 +190,7 @@ class Method:
             if name not in known:
                 raise NmfsyncError(f"{self.name} has no option {name!r}")
         minutes = options.get(MAX_MINUTES_OPTION, MAX_MINUTES)
-        if not (isinstance(minutes, int | float | np.number) and minutes > 0):
+        if not (isinstance(minutes, Real) and float(minutes) > 0):
             raise NmfsyncError(f"max_minutes must be a number greater than 0, got {minutes!r}")
 
 
@@ -209,7 +211,7 @@ MAX_MINUTES_OPTION = "max_minutes"
 _NO_OPTIONS = {"method", "weights", MIN_PROBABILITY, MAX_MINUTES_OPTION, *ARGUMENTS}
 
 
-def _used(matches: PairwiseMatches, weights: bool, least: float) -> PairwiseMatches:
+def _used(matches: "PairwiseMatches", weights: bool, least: float) -> "PairwiseMatches":
     """Return the matches that a method gets; `weights` says whether it uses weights."""
     if matches.scored and (weights or least > 0):
         # Imported here, so that the names of the methods are known without any kernel.
@@ -266,7 +268,7 @@ def method_of(method: str | Method | Function, name: str = "") -> Method:
     )
 
 
-def resolve_universe_size(universe_size: int | str, sizes: ArrayLike) -> int:
+def resolve_universe_size(universe_size: int | str, sizes: "ArrayLike") -> int:
     """Return d as a number.
 
     Parameters
@@ -284,9 +286,11 @@ def resolve_universe_size(universe_size: int | str, sizes: ArrayLike) -> int:
 
     Examples
     --------
-    >>> resolve_universe_size("auto", np.array([4, 6, 0]))
+    >>> resolve_universe_size("auto", [4, 6, 0])
     10
     """
+    import numpy as np
+
     sizes = np.asarray(sizes)
     m = int(sizes.sum())
     if universe_size == "auto":
@@ -297,7 +301,7 @@ def resolve_universe_size(universe_size: int | str, sizes: ArrayLike) -> int:
 
 def check_arguments(universe_size: int | str, theta: float | None, seed: int) -> None:
     """Raise NmfsyncError if a value is out of range, whatever the method."""
-    whole = isinstance(universe_size, int | np.integer) and universe_size >= 1
+    whole = isinstance(universe_size, Integral) and universe_size >= 1
     if universe_size != "auto" and not whole:
         raise NmfsyncError(
             f"universe size must be auto or a whole number from 1, got {universe_size!r}"

@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, ClassVar, NamedTuple
+from typing import IO, Any, ClassVar, NamedTuple, TypeVar
 from zipfile import ZipFile
 
 import numpy as np
@@ -17,6 +18,8 @@ from nmfsync.errors import NmfsyncError, TooLargeError, shown
 from nmfsync.runtime.files import atomic_write, check_memory, reading
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.notebook import html_facts
+
+T = TypeVar("T")
 
 
 class StoredKeypoints(NamedTuple):
@@ -87,11 +90,17 @@ _MOST_FEATURES = 2**31 - 1
 
 _BYTES_OF_A_FEATURE = 64  # at least, in W and in what every method needs beside it
 
-# By name. `nmfsync.exchange` enters the formats, because types import no stage.
+# By name. `nmfsync.exchange` enters the formats, because types import no stage; `_entered`
+# imports it when it is needed.
 FILE_FORMATS: dict[str, FileFormat] = {}
 
 # The same for what makes pandas DataFrames.
 DATAFRAMES: dict[str, Callable[..., Any]] = {}
+
+
+def _entered(registry: dict[str, T], name: str) -> T:
+    import_module("nmfsync.exchange")
+    return registry[name]
 
 
 class ImagePair(NamedTuple):
@@ -211,14 +220,14 @@ class _MatchesOfImages:
 
         See `nmfsync.exchange.colmap.write_colmap`.
         """
-        FILE_FORMATS["colmap"].write(self, path, verify, added, overwrite)
+        _entered(FILE_FORMATS, "colmap").write(self, path, verify, added, overwrite)
 
     def to_hloc(self, path: Path | str, added: str = "none", overwrite: bool = False) -> None:
         """Write the hloc file that they come from with these matches.
 
         See `nmfsync.exchange.hloc.write_hloc`.
         """
-        FILE_FORMATS["hloc"].write(self, path, added, overwrite)
+        _entered(FILE_FORMATS, "hloc").write(self, path, added, overwrite)
 
 
 class PairwiseMatches(_MatchesOfImages):
@@ -520,12 +529,12 @@ class PairwiseMatches(_MatchesOfImages):
     @classmethod
     def from_colmap(cls, path: Path | str, verified: bool | None = None) -> "PairwiseMatches":
         """Read the matches of a COLMAP database; see `nmfsync.exchange.colmap.read_colmap`."""
-        return FILE_FORMATS["colmap"].read(path, verified)
+        return _entered(FILE_FORMATS, "colmap").read(path, verified)
 
     @classmethod
     def from_hloc(cls, matches_path: Path | str, features_path: Path | str) -> "PairwiseMatches":
         """Read matches and features of hloc; see `nmfsync.exchange.hloc.read_hloc`."""
-        return FILE_FORMATS["hloc"].read(matches_path, features_path)
+        return _entered(FILE_FORMATS, "hloc").read(matches_path, features_path)
 
 
 class MultiMatching(_MatchesOfImages):
@@ -716,7 +725,7 @@ class MultiMatching(_MatchesOfImages):
         NmfsyncError
             If pandas is missing, or `names` or `xy` are not of these images.
         """
-        return DATAFRAMES["tracks"](self, names, xy, precision)
+        return _entered(DATAFRAMES, "tracks")(self, names, xy, precision)
 
 
 Matches = PairwiseMatches | MultiMatching

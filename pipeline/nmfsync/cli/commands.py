@@ -1,55 +1,27 @@
-"""The commands of nmfsync, run to pairs: options and printing only."""
+"""The commands of nmfsync, run to pairs: their options.
 
-import codecs
+What does the work is imported by the command that needs it, so that help comes at once.
+"""
+
 import os
-import shlex
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
-from io import TextIOWrapper
-from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
 
-from nmfsync.errors import (
-    NmfsyncError,
-    collected_warnings,
-    is_thread_limit,
-    printable,
-    reason_of,
-    shortened,
-    shown,
+from nmfsync.cli.streams import (
+    code_of,
+    interruptible,
+    open_streams,
+    say,
+    stopped_by_signals,
+    warnings_as_lines,
 )
-from nmfsync.evaluation.comparison import Comparison
-from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
-from nmfsync.features.sift import CONTRAST
-from nmfsync.report.change_page import change_rows
-from nmfsync.report.compare_settings import differing_settings, remarks
-from nmfsync.report.compare_tables import short_table
-from nmfsync.report.compare_words import multiplicity, name_of, verdicts
-from nmfsync.report.estimates import (
-    doubtful_rows,
-    doubtful_sentence,
-    image_pairs_of,
-    names_of,
-    scene_sentence,
-)
-from nmfsync.report.page import flatten, many
-from nmfsync.report.wrong_pairs import behind_sentence, remedy, verdict_sentences, worst_first
-from nmfsync.run.batch import run_scenes
-from nmfsync.run.compare import compare_runs
-from nmfsync.run.export import images_of
-from nmfsync.run.matches_file import SynchronisedFile, synchronise_file
-from nmfsync.run.merge_file import MergedFile, merge_file
-from nmfsync.run.pairs_file import DisambiguatedFile, disambiguate_file
+from nmfsync.errors import NmfsyncError, is_thread_limit, printable, reason_of, shown
+from nmfsync.features.options import CONTRAST
 from nmfsync.run.settings import (
     EVIDENCE,
     FEATURES,
@@ -58,14 +30,8 @@ from nmfsync.run.settings import (
     NEAREST,
     Settings,
 )
-from nmfsync.run.study import run_study
-from nmfsync.run.verify_file import verify_file
-from nmfsync.runtime.compiled import compilation_shown
-from nmfsync.runtime.engine import ENGINES
-from nmfsync.runtime.provenance import command_line
-from nmfsync.scenes import catalogue
-from nmfsync.scenes.scene import scene_folder
-from nmfsync.study.definitions import STUDIES
+from nmfsync.runtime.engines import DEFAULT_ENGINE, ENGINES
+from nmfsync.study.names import STUDY_NAMES
 from nmfsync.synchronisation.methods import DEFAULT_METHOD, METHODS
 
 app = typer.Typer(
@@ -82,12 +48,6 @@ data_app = typer.Typer(
 )
 
 app.add_typer(data_app, name="data")
-
-NARROWEST = 40  # columns: a narrower terminal breaks lines
-
-LONGEST_NAME, LONGEST_IMAGE = 16, 30  # letters of the name of a method and of an image
-
-MOST_LINES = 5  # doubtful pairs of images that are printed
 
 Data = Annotated[
     Path | None,
@@ -153,14 +113,9 @@ Theta = Annotated[float | None, typer.Option(help=_theta_help(), metavar="T")]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", metavar="S")]
 
 
-def _say(text: object, err: bool = False) -> None:
-    """Print a line of text from anywhere: it is data, and acts neither on us nor on a terminal."""
-    print(printable(str(text)), file=sys.stderr if err else sys.stdout, flush=True)
-
-
 def _print_version(asked: bool) -> None:
     if asked:
-        _say(version("nmfsync"))
+        say(version("nmfsync"))
         raise typer.Exit
 
 
@@ -309,7 +264,7 @@ def run(
         typer.Option(
             help=f"What extracts, matches and verifies: {', '.join(ENGINES)}.", metavar="NAME"
         ),
-    ] = ENGINES[0],
+    ] = DEFAULT_ENGINE,
     address: Annotated[
         str | None,
         typer.Option(
@@ -325,6 +280,10 @@ def run(
     scenes and evaluation.csv. A folder of images gets OUT/images/FOLDER.
     A run that was interrupted continues where it stopped.
     """
+    from nmfsync.cli import results
+    from nmfsync.run.batch import run_scenes
+    from nmfsync.runtime.provenance import command_line
+
     settings = Settings(
         methods=None if methods is None else _names_in(methods),
         features=features,
@@ -344,7 +303,7 @@ def run(
         colmap=colmap,
         hloc=hloc,
     )
-    with _interruptible("the same command continues after the last finished step"):
+    with interruptible("the same command continues after the last finished step"):
         batch = run_scenes(
             targets or ["sample"],
             settings,
@@ -356,113 +315,15 @@ def run(
             progress=True,
             command=command_line(sys.argv[1:]),
         )
-    console = _console()
+    console = results.new_console()
     for evaluation in batch.evaluations.values():
-        _print_scene(console, evaluation, out)
+        results.print_scene(console, evaluation, out)
     if batch.evaluations:
-        _print_exports(colmap, hloc, (targets or ["sample"])[0])
+        results.print_exports(colmap, hloc, (targets or ["sample"])[0])
     for target, report in batch.reports.items():
-        _say(f"All of {target}: {report}")
+        say(f"All of {target}: {report}")
     if batch.failures:
         raise typer.Exit(1)
-
-
-def _print_exports(colmap: Path | None, hloc: Path | None, target: str) -> None:
-    """Say which files for mappers were written, and what reads them."""
-    if hloc is not None:
-        _say(f"Files of hloc: {hloc}")
-    if colmap is not None:
-        _say(f"Database: {colmap}")
-        if not catalogue.is_in_catalogue(target):
-            command = ["colmap", "mapper", "--database_path", str(colmap)]
-            command += ["--image_path", str(images_of(target)), "--output_path", "sparse"]
-            _say(f"Next: mkdir -p sparse && {shlex.join(command)}")
-
-
-def _console() -> Console:
-    """Return a console that prints brackets and colons as they are, not as markup."""
-    console = Console(markup=False, emoji=False, highlight=False)
-    console.width = max(console.width, NARROWEST)
-    return console
-
-
-def _print_text(console: Console, text: str, style: str = "") -> None:
-    """Print a sentence from anywhere; on a terminal, lines break between words."""
-    console.print(printable(text), style=style, soft_wrap=not console.is_terminal)
-
-
-def _print_columns(
-    console: Console, names: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]
-) -> None:
-    """Print a table of methods: on a narrow terminal several, so that no line breaks.
-
-    A column is its heading and a cell for every method.
-    """
-    gap = 2
-    if _how_many_fit(columns, names, console.width, gap) < len(columns):
-        gap = 1
-    while columns:
-        fitting = columns[: _how_many_fit(columns, names, console.width, gap)]
-        columns = columns[len(fitting) :]
-        table = Table(box=SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False)
-        table.add_column("method", no_wrap=True)
-        for heading, _ in fitting:
-            table.add_column(heading, justify="right", no_wrap=True)
-        for row in zip(names, *(cells for _, cells in fitting), strict=True):
-            table.add_row(*row)
-        console.print(table)
-
-
-def _how_many_fit(
-    columns: Sequence[tuple[str, Sequence[str]]], names: Sequence[str], width: int, gap: int
-) -> int:
-    """Return how many of the columns fit beside the names, at least one."""
-    widths = [_width(["method", *names])]
-    widths += [_width([*heading.split("\n"), *cells]) for heading, cells in columns]
-    ends = accumulate(own + gap for own in widths)
-    return max(1, sum(end <= width for end in ends) - 1)
-
-
-def _width(texts: Sequence[str]) -> int:
-    return max(map(cell_len, texts))
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM: what `timeout`, `kill` and batch systems send first."""
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, and neither cause more than one line."""
-
-    def stop(number: int, _frame: object) -> None:
-        # An object that is being made at this moment may be unable to end as it should.
-        sys.unraisablehook = lambda _fault: None
-        raise _Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number, handler in before.items():
-        if handler != signal.SIG_IGN:  # as for a command in the background
-            signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _interruptible(remark: str) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the program with one line."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        _say(f"Interrupted; {remark}", err=True)
-        raise typer.Exit(_code_of(stop)) from None
-
-
-def _code_of(stop: BaseException | None) -> int:
-    return 143 if isinstance(stop, _Terminated) else 130
 
 
 def _universe_size(text: str) -> int | str:
@@ -472,38 +333,6 @@ def _universe_size(text: str) -> int | str:
         return int(text)
     except ValueError:
         raise NmfsyncError(f"--universe must be auto or a whole number, got {text!r}") from None
-
-
-_HEADINGS = ("con-\nsistent", "matches", "FCM\n1 %", "prec.\n1 %", "est.\nprec.", "cycle-\nerror",
-             "seconds", "MB")  # fmt: skip
-
-
-def _print_scene(console: Console, evaluation: SceneEvaluation, out: Path) -> None:
-    scene = shortened(evaluation.scene, console.width // 2)
-    _print_text(console, f"{scene}: {evaluation.images:,} images, {evaluation.features:,} features")
-    if sentence := scene_sentence(evaluation):
-        _print_text(console, sentence)
-    rows = [_cells(figures) for figures in evaluation.methods.values()]
-    columns = list(zip(_HEADINGS, zip(*rows, strict=True), strict=True))
-    known = [column for column in columns if any(cell != "–" for cell in column[1])]
-    _print_columns(console, [shortened(m, LONGEST_NAME) for m in evaluation.methods], known)
-    for warning in evaluation.warnings:
-        _print_text(console, f"Warning: {warning}", style="yellow")
-    _say(f"Report: {scene_folder(out, evaluation.scene) / 'report.html'}")
-    _say("")
-
-
-def _cells(figures: MethodEvaluation) -> list[str]:
-    measured = [figures.fcm.get("0.01"), figures.precision.get("0.01")]
-    shares = [*measured, figures.estimated_precision]
-    return [
-        "yes" if figures.cycle_consistent else "no",
-        f"{figures.matchings:,}",
-        *("–" if share is None else f"{share:.1%}" for share in shares),
-        f"{figures.cycle_error:.3f}",
-        f"{figures.seconds:.2f}",
-        f"{figures.peak_memory_mb:,.0f}",
-    ]
 
 
 @app.command()
@@ -537,42 +366,19 @@ def compare(
     Of two or more folders, every method is compared with itself; of one, its methods with each
     other. Differences are paired scene by scene, with 95 % intervals.
     """
+    from nmfsync.cli import results
+    from nmfsync.run.compare import compare_runs
+
     chosen = None if methods is None else _names_in(methods)
-    with _interruptible("nothing was written"):
+    with interruptible("nothing was written"):
         comparison = compare_runs(folders, chosen, out, overwrite=force)
-    _print_comparison(comparison)
-    _say(f"Report: {out}")
-
-
-def _print_comparison(comparison: Comparison) -> None:
-    console = _console()
-    for sentence in [*verdicts(comparison), *remarks(comparison)]:
-        console.print(printable(sentence))
-    _print_settings(comparison)
-    for side in comparison.sides[1:]:
-        headings, rows = short_table(comparison, side)
-        if not rows:
-            continue
-        names = name_of(comparison, side), name_of(comparison, comparison.sides[0])
-        _print_text(console, f"{names[0]} against {names[1]}")
-        methods, *columns = zip(*rows, strict=True)
-        _print_columns(console, methods, list(zip(headings, columns, strict=True)))
-    if text := multiplicity(comparison):
-        console.print(f"* the 95 % interval excludes no difference. {text}")
-
-
-def _print_settings(comparison: Comparison) -> None:
-    rows = differing_settings(comparison)
-    _say("What differs in the settings:" if rows else "Same settings.")
-    for name, values in rows[:MOST_LINES]:
-        _say(f"  {name}: {' | '.join(shown(value, 30) for value in values)}")
-    if len(rows) > MOST_LINES:
-        _say(f"  and {len(rows) - MOST_LINES} more")
+    results.print_comparison(comparison)
+    say(f"Report: {out}")
 
 
 @app.command("study")
 def study(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(STUDIES)}.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(STUDY_NAMES)}.")],
     samples: Annotated[
         int | None,
         typer.Option(help="Random samples a point (100; landmarks 10, robustness 5).", metavar="N"),
@@ -596,23 +402,27 @@ def study(
     Writes results.csv, figure.png, figure.pdf and report.html to OUT/studies/NAME. An
     interrupted study continues where it stopped, and more samples add to those there are.
     """
-    with _interruptible("the same command continues after the last finished sample"):
+    from nmfsync.run.study import run_study
+
+    with interruptible("the same command continues after the last finished sample"):
         done = run_study(name, out, samples, data, jobs, progress=True)
     for verdict in done.results.verdicts:
-        _say(verdict)
-    _say(f"Report: {done.report}")
+        say(verdict)
+    say(f"Report: {done.report}")
 
 
 @data_app.command("list")
 def data_list() -> None:
     """List the data sets, their scenes and their terms."""
+    from nmfsync.scenes import catalogue
+
     for entry in catalogue.datasets():
         own = [scene.name.split("/")[1] for scene in entry.scenes]
         scenes = ", ".join(entry.members or own)
-        _say(f"{entry.name}: {entry.title}")
-        _say(f"  scenes: {scenes}")
-        _say(f"  cite: {entry.citation}")
-        _say(f"  terms: {entry.terms}")
+        say(f"{entry.name}: {entry.title}")
+        say(f"  scenes: {scenes}")
+        say(f"  cite: {entry.citation}")
+        say(f"  terms: {entry.terms}")
 
 
 @data_app.command("fetch")
@@ -621,9 +431,11 @@ def data_fetch(
     data: Data = None,
 ) -> None:
     """Download a data set, check it, and say where it lies."""
-    with _interruptible("scenes that are complete stay"):
+    from nmfsync.scenes import catalogue
+
+    with interruptible("scenes that are complete stay"):
         for folder in catalogue.fetch(name, data):
-            _say(f"complete: {folder}")
+            say(f"complete: {folder}")
 
 
 @data_app.command("verify")
@@ -632,10 +444,12 @@ def data_verify(
     data: Data = None,
 ) -> None:
     """Compare a local copy of a data set, file by file, with the known checksums."""
-    with _interruptible("nothing was changed"):
+    from nmfsync.scenes import catalogue
+
+    with interruptible("nothing was changed"):
         checks = catalogue.check_files(name, data)
     for check in checks:
-        _say(f"{check.status:8} {check.path}")
+        say(f"{check.status:8} {check.path}")
     bad = sum(check.status in ("missing", "differs") for check in checks)
     if bad:
         raise NmfsyncError(f"{bad} of {len(checks)} files of {name} are missing or differ")
@@ -644,7 +458,9 @@ def data_verify(
 @data_app.command("path")
 def data_path() -> None:
     """Print the folder in which downloaded data sets are kept."""
-    _say(catalogue.cache_folder())
+    from nmfsync.scenes import catalogue
+
+    say(catalogue.cache_folder())
 
 
 @app.command("synchronise")
@@ -739,7 +555,11 @@ def synchronise(
     file also holds the universe feature of every feature if the method is cycle-consistent.
     Beside OUT go OUT.tracks.csv (if it is) and OUT.report.html.
     """
-    with _interruptible("nothing was written"), _warnings_as_lines():
+    from nmfsync.cli import results
+    from nmfsync.run.matches_file import synchronise_file
+    from nmfsync.runtime.provenance import command_line
+
+    with interruptible("nothing was written"), warnings_as_lines():
         done = synchronise_file(
             file,
             out,
@@ -758,9 +578,9 @@ def synchronise(
             match=match,
             evidence=evidence,
         )
-        _print_change(done)
-    _say(f"Wrote {done.path}")
-    _say(f"Report: {done.report}")
+        results.print_change(done)
+    say(f"Wrote {done.path}")
+    say(f"Report: {done.report}")
 
 
 @app.command("verify")
@@ -823,7 +643,11 @@ def verify(
     OUT is like MATCHES, with fewer matches: a COLMAP database is ready for the mapper. Beside it
     goes OUT.report.html. An image with few matches keeps pairs that others would not.
     """
-    with _interruptible("nothing was written"), _warnings_as_lines():
+    from nmfsync.cli import results
+    from nmfsync.run.verify_file import verify_file
+    from nmfsync.runtime.provenance import command_line
+
+    with interruptible("nothing was written"), warnings_as_lines():
         done = verify_file(
             file,
             out,
@@ -836,39 +660,9 @@ def verify(
             match=match,
             evidence=evidence,
         )
-        _print_change(done)
-    _say(f"Wrote {done.path}")
-    _say(f"Report: {done.report}")
-
-
-def _print_change(done: SynchronisedFile) -> None:
-    console, change = _console(), done.change
-    for sentence in (
-        f"{change.images:,} images, {change.features:,} features, "
-        f"{change.pairs:,} pairs of images with matches",
-        f"{change.kept:,} kept, {change.removed:,} removed, {change.added:,} added",
-        *done.remarks,
-    ):
-        _print_text(console, sentence)
-    table = Table()
-    table.add_column("")
-    for heading in ("before", "after"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in change_rows(change, done.precision):
-        table.add_row(*row)
-    console.print(table)
-    settings = flatten(done.result.settings or {})
-    _print_text(console, ", ".join(f"{name}: {value}" for name, value in settings))
-    _print_doubtful(console, done)
-
-
-def _print_doubtful(console: Console, done: SynchronisedFile) -> None:
-    pairs = image_pairs_of(done.confidence, done.result.image_of)
-    names = [shortened(name, LONGEST_IMAGE) for name in names_of(done.result)]
-    if rows := doubtful_rows(pairs, names, MOST_LINES):
-        _print_text(console, doubtful_sentence(pairs))
-    for a, b, matches, precision in rows:
-        _print_text(console, f"  {a} and {b}: {precision} of {matches} matches")
+        results.print_change(done)
+    say(f"Wrote {done.path}")
+    say(f"Report: {done.report}")
 
 
 @app.command("pairs")
@@ -916,7 +710,11 @@ def pairs(
     OUT is like MATCHES without the matches of these pairs; everything else is unchanged. Beside
     OUT go OUT.pairs.csv, the evidence and verdict of every pair, and OUT.report.html.
     """
-    with _interruptible("nothing was written"), _warnings_as_lines():
+    from nmfsync.cli import results
+    from nmfsync.run.pairs_file import disambiguate_file
+    from nmfsync.runtime.provenance import command_line
+
+    with interruptible("nothing was written"), warnings_as_lines():
         done = disambiguate_file(
             file,
             out,
@@ -927,24 +725,10 @@ def pairs(
             images=images,
             command=command_line(sys.argv[1:]),
         )
-        _print_wrong_pairs(done)
-    _say(f"Wrote {done.path}")
-    _say(f"All pairs: {done.table}")
-    _say(f"Report: {done.report}")
-
-
-def _print_wrong_pairs(done: DisambiguatedFile) -> None:
-    console, names = _console(), names_of(done.matches)
-    _print_text(console, " ".join(verdict_sentences(done.verdicts, names)))
-    wrong = worst_first(done.verdicts)
-    for v in wrong[:MOST_LINES]:
-        a, b = (shortened(names[n], LONGEST_IMAGE) for n in (v.i, v.j))
-        _print_text(console, f"  {a} and {b}: {many(v.matches, 'match')}, {v.reason}")
-    if len(wrong) > MOST_LINES:
-        _print_text(console, f"  and {len(wrong) - MOST_LINES:,} more")
-    for text in (behind_sentence(done.behind), remedy(done.verdicts, len(names))):
-        if text:
-            _print_text(console, text)
+        results.print_wrong_pairs(done)
+    say(f"Wrote {done.path}")
+    say(f"All pairs: {done.table}")
+    say(f"Report: {done.report}")
 
 
 @app.command("merge")
@@ -997,50 +781,28 @@ def merge(
     Their positions belong to pairs of images. OUT has keypoints that images share, with at most
     one of an image in a track, and verified matches: a mapper reads it at once.
     """  # fmt: skip
-    with _interruptible("nothing was written"), _warnings_as_lines():
+    from nmfsync.cli import results
+    from nmfsync.run.merge_file import merge_file
+
+    with interruptible("nothing was written"), warnings_as_lines():
         done = merge_file(file, out, images, radius, verify, disambiguate, force, progress=True)
-        _print_merged(done)
-    _say(f"Wrote {done.path}")
-
-
-def _print_merged(done: MergedFile) -> None:
-    console = _console()
-    look_alikes = f", {done.look_alikes:,} are look-alikes" if done.look_alikes else ""
-    for sentence in (
-        f"{done.images:,} images; {done.pairs_kept:,} of {done.pairs:,} pairs of images "
-        f"kept{look_alikes}",
-        f"{done.observations_kept:,} of {done.observations:,} positions agree with the geometry "
-        "of their pair",
-        f"{done.places:,} different positions became {done.keypoints:,} keypoints in "
-        f"{done.tracks:,} tracks; those within {done.radius:.1f} pixels are one",
-        f"{done.matches:,} matches of keypoints, at most one of an image in a track",
-        f"{done.contradictions:,} places left out, as most matches that lead there lead elsewhere "
-        "in the same image",
-    ):
-        _print_text(console, sentence)
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    with collected_warnings() as texts:
-        yield
-    for text in texts:
-        _say(f"Warning: {text}", err=True)
+        results.print_merged(done)
+    say(f"Wrote {done.path}")
 
 
 def main() -> None:
     """Run the command line; mistakes of the user end in one line and exit code 1."""
-    _open_streams()
+    open_streams()
     try:
-        with _stopped_by_signals(), compilation_shown():
+        with stopped_by_signals():
             code = app(standalone_mode=False)
     except BrokenPipeError:
         os._exit(1)  # the reader of our output is gone, and flushing would fail again
     except (NmfsyncError, OSError, MemoryError) as error:
         sys.exit(f"Error: {reason_of(error)}")
     except (typer.Abort, KeyboardInterrupt) as stop:  # where there is nothing to continue
-        _say("Interrupted", err=True)
-        sys.exit(_code_of(stop.__cause__ or stop))
+        say("Interrupted", err=True)
+        sys.exit(code_of(stop.__cause__ or stop))
     except RuntimeError as error:
         if not is_thread_limit(error):
             raise
@@ -1056,28 +818,3 @@ def main() -> None:
 _WrongUsage: Any = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
-
-
-def _open_streams() -> None:
-    """Make stdout and stderr take any text, and be there."""
-    codecs.register_error(_PLAIN, _in_plain_letters)
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:  # it was closed, and the next file to be opened would be in its place
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors=_PLAIN)
-
-
-_PLAIN = "nmfsync.plain"
-
-_PLAIN_LETTERS = {"–": "-", "→": "->", "≥": ">=", "≤": "<=", "×": "x", "…": "...", "θ": "theta"}
-
-
-def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Replace characters that the encoding of a stream lacks."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    error.end = error.start + 1
-    plain = _PLAIN_LETTERS.get(error.object[error.start])
-    return (plain, error.end) if plain else codecs.backslashreplace_errors(error)
