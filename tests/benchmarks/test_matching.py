@@ -2,19 +2,23 @@
 
 python -m pytest -m benchmark tests/benchmarks/test_matching.py -s
 
-Needs `pip install faiss-cpu pycolmap`; a peer that is missing is left out.
+Needs `pip install faiss-cpu pycolmap`; a peer that is missing is left out. `test_on_avx2` compares
+with FAISS where both take the processor for one without AVX-512, as most are.
 """
 
 import csv
 import importlib.util
 import json
+import os
 import platform
+import re
 import subprocess
 import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -23,7 +27,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.comparison import OUTPUTS
 from nmfsync import Features, NmfsyncWarning, extract_all, load_scene, match
-from nmfsync.matching import nearest, nearest_vnni
+from nmfsync.matching import nearest
+from nmfsync.matching.kernels import BLAS, KERNEL
 from nmfsync.matching.match import match_pairs
 from nmfsync.matching.pairs import all_pairs
 from nmfsync.matching.similarity import nearest_pairs
@@ -63,7 +68,7 @@ def ours(images, pairs):
 def ours_by_blas(images, pairs):
     """The way of processors that do not multiply bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nearest, "USE_BYTES", False)
+        patch.setattr(nearest, "KERNEL", BLAS)
         return ours(images, pairs)
 
 
@@ -199,8 +204,13 @@ def print_versions():
             known.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             known.append(f"{name} not installed")
-    print(f"\n{', '.join(known)}; {thread_count()} threads; "
-          f"{'bytes' if nearest_vnni.multiplies_bytes() else 'BLAS'}")  # fmt: skip
+    print(f"\n{', '.join(known)}; {processor()}, {thread_count()} threads, {KERNEL.name}")
+
+
+def processor():
+    """Name and model of the processor, as Linux tells them."""
+    known = dict(re.findall(r"(\S[^:\n]*?)\s*: (.*)", Path("/proc/cpuinfo").read_text()))
+    return f"{known.get('model name', platform.processor())} (model {known.get('model', '?')})"
 
 
 def work_of(images, pairs):
@@ -251,6 +261,47 @@ def test_against_other_matchers(tmp_path):
                   f"{differ} differ", flush=True)  # fmt: skip
     header = ("case", "matcher", "seconds", "ratio", "nanoseconds a pair of features", "differ")
     write_table("matching.csv", header, rows)
+
+
+def test_on_avx2():
+    """Matching and FAISS, both told that the processor has AVX2 and nothing newer."""
+    told = {
+        "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+sse4.2,+avx,+avx2,+fma,+bmi,+bmi2",
+        "FAISS_OPT_LEVEL": "avx2", "OPENBLAS_CORETYPE": "Haswell",
+    }  # fmt: skip
+    code = (
+        "import json\n"
+        "from benchmarks import test_matching as b\n"
+        "b.print_versions()\n"
+        "print('|', json.dumps(b.against_faiss()))"
+    )
+    told["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    run = subprocess.run([sys.executable, "-c", code], env={**os.environ, **told},
+                         capture_output=True, text=True, check=True)  # fmt: skip
+    versions, _, found = run.stdout.rpartition("|")
+    print(versions)
+    rows = json.loads(found)
+    for case, matcher, nanoseconds, ratio in rows:
+        print(f"{case:12} {matcher:16}{nanoseconds:8.2f} ns a pair of features{ratio:8.2f} ×")
+    header = ("case", "matcher", "nanoseconds a pair of features", "ratio")
+    write_table("matching-avx2.csv", header, rows)
+    assert "AVX2" in versions
+    assert all(ratio >= 2 for _, matcher, _, ratio in rows if "FAISS" in matcher)
+
+
+def against_faiss():
+    """For every case: matcher, time of a pair of features, and that by ours; three times each."""
+    rows = []
+    for case, inputs in CASES.items():
+        images = first_images([features.descriptors for features in extracted(inputs)])
+        pairs = all_pairs(len(images))
+        ours(images[:3], all_pairs(3))
+        matchers = {"nmfsync": ours, "FAISS, pool": by_faiss, "FAISS, threads": by_faiss_threads}
+        seconds = {name: best_of(3, work, images, pairs)[1] for name, work in matchers.items()}
+        for name, needed in seconds.items():
+            each = needed / work_of(images, pairs) * 1e9
+            rows.append((case, name, each, needed / seconds["nmfsync"]))
+    return rows
 
 
 def write_table(name, header, rows):

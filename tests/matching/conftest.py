@@ -1,13 +1,14 @@
-"""Both kernels that find nearest neighbours."""
+"""Both ways of making products."""
 
 import pytest
 
-from nmfsync.matching import nearest, nearest_vnni
+from nmfsync.matching import kernels, nearest
 
 
-@pytest.fixture(params=[True, False], ids=["bytes", "BLAS"])
+@pytest.fixture(params=[True, False], ids=["own", "BLAS"])
 def kernel(request, monkeypatch):
-    """Either way of making products."""
-    if request.param and not nearest_vnni.multiplies_bytes():
-        pytest.skip("this processor has no VPDPBUSD")
-    monkeypatch.setattr(nearest, "USE_BYTES", request.param)
+    """The processor's own kernel, or BLAS."""
+    if request.param and kernels.KERNEL is kernels.BLAS:
+        pytest.skip("for this processor there is no kernel but BLAS")
+    if not request.param:
+        monkeypatch.setattr(nearest, "KERNEL", kernels.BLAS)

@@ -1,35 +1,14 @@
-"""The two kernels that find nearest neighbours, and second choices."""
+"""Nearest neighbours, and second choices."""
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from builders import bits, make_features, overlapping_images, random_features
+from builders import make_features
 from neighbours import mutual_by_definition
-from nmfsync.matching import nearest, nearest_vnni
-from nmfsync.matching.match import match
+from nmfsync.matching import nearest
 from nmfsync.matching.nearest import NO_SECOND, mutual_nearest, prepare
-
-
-def test_both_kernels_give_the_same_bits(monkeypatch):
-    if not nearest_vnni.multiplies_bytes():
-        pytest.skip("this processor has no VPDPBUSD")
-    rng = np.random.default_rng(8)
-    collection = [*overlapping_images(3, 400), random_features(rng, 1), random_features(rng, 700)]
-    collection[0].descriptors[:40] = 255  # the largest products
-    collection[4].descriptors[30:60] = 255
-    results = []
-    for use_bytes in (True, False):
-        monkeypatch.setattr(nearest, "USE_BYTES", use_bytes)
-        results.append(match(collection, weighted=True))
-    assert len(np.unique(results[0].W.data)) > 250
-    assert bits(results[0]) == bits(results[1])
-
-
-def test_a_processor_disguised_from_the_compiler_multiplies_by_blas(monkeypatch):
-    monkeypatch.setattr(nearest_vnni.numba.config, "CPU_NAME", "generic")
-    assert not nearest_vnni.multiplies_bytes()
 
 
 def choices(images, pairs):

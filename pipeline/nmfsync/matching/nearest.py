@@ -10,11 +10,11 @@ distances are equal. Products are made in tiles of a few rows and columns; a til
 serves both directions before the next one is made, so that the memory grows
 with the number of features and not with that of their pairs.
 
-A processor with the instruction VPDPBUSD (AVX-512 VNNI: Intel's since 2019,
-AMD's since 2022) multiplies the bytes themselves, 64 at once; elsewhere BLAS
-multiplies in single precision, with the same bits. The two inner steps,
-`multiply` and `absorb`, are written in the compiler's own language, because it
-finds neither that instruction nor the right vectors in loops.
+Processors have instructions that multiply small whole numbers, 16 to 64 at once
+(see `kernels`); where there is none, BLAS multiplies in single precision, with
+the same bits. The two inner steps, `multiply` and `absorb`, are written in the
+compiler's own language, because it finds neither those instructions nor the
+right vectors in loops.
 
 The plain definition that tests compare with is in tests/neighbours.py
 (`mutual_by_definition`).
@@ -26,25 +26,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.matching.nearest_vnni import (
+from nmfsync.matching.kernels import (
+    BLAS,
     BLOCKS,
     FIRST,
+    KERNEL,
+    LANE,
     LANES,
     LENGTH,
     NEIGHBOUR,
     PLACE,
     ROWS,
     SECOND,
-    USE_BYTES,
     WIDTH,
-    WORD,
     absorb,
     multiply,
 )
 from nmfsync.runtime.compiled import compiled
 from nmfsync.types.arrays import AnyArray
 
-CENTRE = 128  # of a byte: VPDPBUSD multiplies bytes without a sign by bytes with one
+CENTRE = 128  # of a byte
 
 BLAS_PRODUCTS = 2**18  # made by BLAS at a time: few enough for the cache
 
@@ -68,11 +69,11 @@ class Prepared(NamedTuple):
     """
 
     lengths: NDArray[np.int64]  # features of every image
-    starts: NDArray[np.int64]  # image i has the padded rows and columns from starts[i] · 48 on
+    starts: NDArray[np.int64]  # image i has the padded rows and columns from starts[i] · WIDTH on
     rows: AnyArray  # (n, 128): a − 128
-    row_norms: NDArray[np.float32]  # (n,): |a|²
-    columns: AnyArray  # (n / 48, 32, 48, 4): bytes of 48 columns, 4 after 4; for BLAS (n, 128)
-    column_norms: NDArray[np.float32]  # (n / 16, 16): |b|² − 256 Σ b
+    row_norms: NDArray[np.float32]  # (n,): |a|², and − 256 Σ a' if columns are b − 128
+    columns: AnyArray  # of a tile, the numbers of one lane after the other; for BLAS (n, 128)
+    column_norms: NDArray[np.float32]  # (n / lanes, lanes): |b|² − 256 Σ b
 
 
 def prepare(descriptors: Sequence[NDArray[np.uint8]]) -> Prepared:
@@ -86,11 +87,14 @@ def prepare(descriptors: Sequence[NDArray[np.uint8]]) -> Prepared:
     norms = np.einsum("ij,ij->i", exact, exact)
     norms[norms == 0] = np.inf
     column_norms = (norms - 2 * CENTRE * exact.sum(axis=1)).reshape(-1, LANES)
-    if not USE_BYTES:
-        return Prepared(lengths, starts, exact - CENTRE, norms, exact, column_norms)
-    words = padded.reshape(-1, WIDTH, LENGTH // WORD, WORD)
-    columns = np.ascontiguousarray(words.swapaxes(1, 2))
-    rows = (padded ^ CENTRE).view(np.int8)  # a − 128 in two's complement
+    centred = exact - CENTRE
+    rows, columns = centred.astype(KERNEL.row), padded.astype(KERNEL.column)
+    if KERNEL.centred:
+        columns = centred.astype(KERNEL.column)
+        norms = norms - 2 * CENTRE * centred.sum(axis=1)  # −2 a'·b = −2 a'·b' − 256 Σ a'
+    if KERNEL is not BLAS:
+        steps = columns.view(np.uint8).reshape(-1, WIDTH, columns.itemsize * LENGTH // LANE, LANE)
+        columns = np.ascontiguousarray(steps.swapaxes(1, 2))
     return Prepared(lengths, starts, rows, norms, columns, column_norms)
 
 
@@ -123,12 +127,12 @@ def mutual_nearest(
         where there is none.
     """
     barred, starts = _barred(left, pairs, without)
-    if not USE_BYTES:
+    if KERNEL is BLAS:
         return [
             _match_by_blas(left, right, i, j, barred[starts[n] : starts[n + 1]])
             for n, (i, j) in enumerate(pairs.tolist())
         ]
-    found, counts = _match_bytes(left, right, pairs, barred, starts)
+    found, counts = _match_all(left, right, pairs, barred, starts)
     return np.split(found, np.cumsum(counts))[:-1]
 
 
@@ -165,9 +169,9 @@ def _match_by_blas(
 
 @compiled
 def _nothing(count):
-    """Nearest neighbours of rows, or of blocks of 16 columns, before anything is known.
+    """Nearest neighbours of rows, or of blocks of columns, before anything is known.
 
-    Array (count, 3, 16): squared distances to the nearest and to the second
+    Array (count, 3, lanes): squared distances to the nearest and to the second
     nearest, and where the nearest is, which single precision holds up to 2²⁴. A
     block has a column in every lane. In a row, every lane has the nearest of
     its own columns: lanes that do not wait for each other make this fast.
@@ -176,7 +180,7 @@ def _nothing(count):
 
 
 @compiled
-def _match_bytes(left, right, pairs, barred, starts):
+def _match_all(left, right, pairs, barred, starts):
     """Return the matches of all pairs of images, one after the other, and the number of each."""
     most = 0
     for i, j in pairs:

@@ -30,9 +30,9 @@ from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image
 from nmfsync.exchange.tracks import write_tracks
 from nmfsync.features.extract import extract_readable
 from nmfsync.matching.cues import describe
+from nmfsync.matching.kernels import LENGTH
 from nmfsync.matching.match import match
 from nmfsync.matching.nearest import mutual_nearest, prepare
-from nmfsync.matching.nearest_vnni import LENGTH
 from nmfsync.matching.pairs import select_pairs
 from nmfsync.matching.verification import count_verified, verify
 from nmfsync.report.image_graph import graph_warnings
