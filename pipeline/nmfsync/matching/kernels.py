@@ -130,11 +130,11 @@ LANES, ROWS, BLOCKS = KERNEL.lanes, KERNEL.rows, KERNEL.blocks
 WIDTH = BLOCKS * LANES  # columns of a tile
 
 
-def _ints(kernel):
+def _ints(kernel: Kernel) -> Any:
     return ir.VectorType(_INT, kernel.lanes)
 
 
-def _floats(kernel):
+def _floats(kernel: Kernel) -> Any:
     return ir.VectorType(_FLOAT, kernel.lanes)
 
 
@@ -171,7 +171,7 @@ def multiply(typing, rows, columns, tile):
     return types.void(*[types.intp] * 3), generate
 
 
-def write_multiply(kernel: Kernel, builder, row, column, out):
+def write_multiply(kernel: Kernel, builder: Any, row: Any, column: Any, out: Any) -> None:
     """Write `multiply` for a kernel.
 
     The sums stay in registers while the first numbers of every row and column
@@ -228,8 +228,16 @@ def absorb(typing, products, row_norm, column_norms, by_row, by_column, row, blo
 
 
 def write_absorb(
-    kernel: Kernel, builder, products, row_norm, column_norms, by_row, by_column, row, block
-):
+    kernel: Kernel,
+    builder: Any,
+    products: Any,
+    row_norm: Any,
+    column_norms: Any,
+    by_row: Any,
+    by_column: Any,
+    row: Any,
+    block: Any,
+) -> None:
     """Write `absorb` for a kernel."""
     floats, register = _floats(kernel), LANE * kernel.lanes
     row_norms = _everywhere(builder, row_norm, floats)
