@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 DIGITS = 3  # of a share: 54.2 % and 54.2 % are equal
 
@@ -28,6 +27,8 @@ def mean_ranks(scenes: Sequence[Mapping[str, float | None]]) -> dict[str, float]
     >>> mean_ranks([{"a": 0.9, "b": 0.5}, {"a": 0.2, "b": 0.4}, {"a": 0.3, "b": None}])
     {'a': 1.3333333333333333, 'b': 1.6666666666666667}
     """
+    from scipy.stats import rankdata  # which takes longer to load than all else of a short run
+
     names = list(dict.fromkeys(name for scene in scenes for name in scene))
     if not names:
         return {}

@@ -16,10 +16,12 @@ from nmfsync.report.dataset_page import write_dataset_report
 from nmfsync.run.export import check_exports
 from nmfsync.run.scene import run_scene
 from nmfsync.run.settings import Settings
+from nmfsync.runtime.cache import code_of_pages, key_of
 from nmfsync.runtime.compiled import compilation_shown
 from nmfsync.runtime.engine import engine as use_engine
 from nmfsync.runtime.engines import DEFAULT_ENGINE
 from nmfsync.runtime.progress import Bar
+from nmfsync.runtime.publish import made_from, remember_origin
 from nmfsync.runtime.workers import ending_with_this_process, results_of
 from nmfsync.scenes.catalogue import datasets, is_in_catalogue, scene_names
 from nmfsync.scenes.layouts import has_truth, name_of_folder
@@ -229,5 +231,9 @@ def _write_report(
         for name in names
         if name in batch.failures
     ]
-    write_dataset_report(out / target, entry.title, evaluations, labels, left_out, figures)
+    described = [evaluation.to_dict() for evaluation in evaluations]
+    origin = key_of(code_of_pages(), entry.title, described, labels, left_out, figures)
+    if not made_from(out / target, origin):
+        write_dataset_report(out / target, entry.title, evaluations, labels, left_out, figures)
+        remember_origin(out / target, origin)
     batch.reports[target] = out / target / "report.html"

@@ -43,11 +43,18 @@ from nmfsync.run.folders import claim_folder
 from nmfsync.run.image_pairs import without_wrong_pairs
 from nmfsync.run.settings import NONE, Settings
 from nmfsync.run.stages import Stages
-from nmfsync.run.truth import measure_depth_quality, with_truth
-from nmfsync.runtime.cache import Arrays, code_behind, code_of, key_of, versions
+from nmfsync.run.truth import measure_depth_quality, poses_of, with_truth
+from nmfsync.runtime.cache import (
+    Arrays,
+    code_behind,
+    code_of,
+    code_of_pages,
+    key_of,
+    versions,
+)
 from nmfsync.runtime.files import sha256_of, sweep_below
 from nmfsync.runtime.provenance import Clock, Costs
-from nmfsync.runtime.publish import publication
+from nmfsync.runtime.publish import made_from, publication, remember_origin
 from nmfsync.scenes.catalogue import load_scene
 from nmfsync.scenes.listing import listing, summary
 from nmfsync.scenes.scene import Scene, scene_folder
@@ -59,6 +66,7 @@ from nmfsync.synchronisation.methods import (
     resolve_universe_size,
 )
 from nmfsync.synchronisation.synchronise import synchronise
+from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.features import Features
 from nmfsync.types.matches import (
@@ -207,8 +215,35 @@ def run_scene(
         verdicts=verdicts,
         provenance=clock.provenance(command, _inputs(scene), _costs(stages)),
     )
+    origin = _origin(scene, features, errors, confidences, evaluation, settings, stages)
+    if made_from(folder, origin):
+        text = (folder / "evaluation.json").read_text(encoding="utf-8")
+        return replace(evaluation, provenance=json.loads(text)["provenance"])
     _write(folder, scene, features, results, errors, confidences, evaluation, settings.figures)
+    remember_origin(folder, origin)
     return evaluation
+
+
+def _origin(
+    scene: Scene,
+    features: Sequence[Features],
+    errors: Mapping[str, MatchErrors],
+    confidences: Mapping[str, Confidence],
+    evaluation: SceneEvaluation,
+    settings: Settings,
+    stages: Stages,
+) -> str:
+    """Digest all that the files of a scene follow from, but for when and how they were made."""
+    points = []
+    if isinstance(scene.truth, DepthMaps | FeatureDepths):
+        points = [scene.truth.points(i, f.xy) for i, f in enumerate(features)]
+    arrays = [array for name in errors for array in (errors[name].error, *confidences[name])]
+    described = replace(evaluation, provenance={}).to_dict()
+    cameras = poses_of(scene.cameras) if scene.cameras else None
+    images = [scene.names, scene.labels, scene.digests or [sha256_of(p) for p in scene.paths]]
+    return key_of(
+        code_of_pages(), described, images, cameras, settings.figures, stages.keys, *points, *arrays
+    )
 
 
 def _inputs(scene: Scene) -> dict[str, str]:

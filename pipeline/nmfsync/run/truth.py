@@ -64,7 +64,7 @@ def with_truth(
     mesh = mesh_beside(folder)
     truth: Truth | None = None if mesh else depth_maps_beside(scene.paths, cameras)
     if truth is None:
-        poses = _poses(cameras)
+        poses = poses_of(cameras)
         if mesh:
             sha256 = sha256_of(mesh)
             key = key_of(code_of("truth"), sha256, poses)
@@ -128,7 +128,7 @@ def measure_depth_quality(
         found = sweep_depths(scene.images, cameras, xy, scene.bounds, progress=stages.bars)
         return depth_quality(xy, found, true, cameras, neighbouring_views(cameras, scene.bounds))
 
-    features_key, poses = stages.keys["features"], _poses(cameras)
+    features_key, poses = stages.keys["features"], poses_of(cameras)
     quality = stages.run(
         "depth quality",
         "depth-quality.npz",
@@ -151,7 +151,7 @@ def _true_depths(
     ]
 
 
-def _poses(cameras: Sequence[Camera]) -> list[Any]:
+def poses_of(cameras: Sequence[Camera]) -> list[Any]:
     """Everything that a camera is, as JSON can hold it."""
     return [[c.K.tolist(), c.R.tolist(), c.t.tolist(), c.size, c.distortion] for c in cameras]
 

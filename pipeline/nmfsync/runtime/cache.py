@@ -38,6 +38,7 @@ LIBRARIES = ("numpy", "scipy", "opencv-python-headless")
 # Both provide cv2, and either may be the one that is installed.
 _OTHER_NAMES = {"opencv-python-headless": "opencv-python"}
 _PACKAGE = Path(__file__).parents[1]
+_SOURCES = (".py", ".html", ".css", ".js")
 
 
 def digest(*parts: Any) -> bytes:
@@ -264,6 +265,14 @@ def code_of(*folders: str) -> list[Any]:
     """
     sources = [path for name in ("types", *folders) for path in (_PACKAGE / name).rglob("*.py")]
     libraries = {name: _version(name) for name in LIBRARIES}
+    return [platform.python_version(), libraries, key_of([sha256_of(p) for p in sorted(sources)])]
+
+
+@cache
+def code_of_pages() -> list[Any]:
+    """Say, as JSON can hold it, which code makes results, figures and pages."""
+    sources = [path for path in _PACKAGE.rglob("*.*") if path.suffix in _SOURCES]
+    libraries = {name: _version(name) for name in (*LIBRARIES, "matplotlib", "jinja2")}
     return [platform.python_version(), libraries, key_of([sha256_of(p) for p in sorted(sources)])]
 
 

@@ -7,6 +7,7 @@ nobody ever sees files of two sets, and if the program is killed on the way, the
 next one that uses the place moves the rest.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -16,11 +17,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nmfsync.runtime.files import atomic_write, check_target, put, staging
+from nmfsync.runtime.files import atomic_write, check_target, put, sha256_of, staging
 
 # In a folder of outputs: what it belongs to, and the files of the last run. All else in it is
 # the user's.
 RECORD = "outputs.json"
+
+_ORIGIN = "made_from"  # in a record: a digest of what the files of a run follow from, and theirs
 
 FIGURES = "figures"  # the only folder in a folder of outputs that files of a run may be in
 
@@ -56,7 +59,7 @@ def publication(folder: Path) -> Iterator[Path]:
             finish(folder)
             _make_folders(folder, names)
             record = read_record(folder)
-            write_record(new, {**record, "files": names})
+            write_record(new, {**record, "files": names, _ORIGIN: None})
             commit(new, folder, [RECORD, *names], record.get("files", []))
 
 
@@ -97,6 +100,30 @@ def publication_beside(
                 check_target(target, inputs, overwrite)
             made = [target.name for target in targets if (folder / target.name).exists()]
             commit(folder, first.parent, made, [target.name for target in others], first.name)
+
+
+def made_from(folder: Path, origin: str) -> bool:
+    """Whether all files of the last run follow from this, and are as the run left them."""
+    record = read_record(folder)
+    names = record.get("files", [])
+    return bool(names) and record.get(_ORIGIN) == _with_content(folder, names, origin)
+
+
+def remember_origin(folder: Path, origin: str) -> None:
+    """Let a folder of outputs say what the files of the last run follow from."""
+    with locked(folder):
+        record = read_record(folder)
+        content = _with_content(folder, record.get("files", []), origin)
+        write_record(folder, {**record, _ORIGIN: content})
+
+
+def _with_content(folder: Path, names: Sequence[str], origin: str) -> list[str]:
+    """Return an origin, and a digest of the files that are there now."""
+    content = hashlib.sha256()
+    for name in names:
+        path = folder / name
+        content.update(f"{name}:{sha256_of(path) if path.is_file() else ''}".encode())
+    return [origin, content.hexdigest()]
 
 
 def read_record(folder: Path) -> dict[str, Any]:
