@@ -105,7 +105,7 @@ def test_matches_behind_the_cameras_go_and_their_geometry_stays(two_views):
     out = two_views.with_name("out.db")
     done = disambiguate_file(two_views, out)
     assert done.behind == (rows[:, 0] >= 80).sum()
-    assert f"{done.behind} matches lie behind the cameras" in Page(done.report.read_text()).text
+    assert f"{done.behind} matches behind the cameras" in Page(done.report.read_text()).text
     after = PairwiseMatches.from_colmap(out, verified=True)
     (kept,) = (pair.rows for pair in after.by_image_pair())
     assert kept.tolist() == rows[rows[:, 0] < 80].tolist()

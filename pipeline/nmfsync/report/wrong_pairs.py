@@ -104,12 +104,12 @@ def verdict_sentences(verdicts: Sequence[PairVerdict], names: Sequence[str]) -> 
 
 
 def behind_sentence(behind: int) -> str:
-    """Say how many matches lie behind the cameras; "" if none does."""
+    """Say how many matches were left out as they lie behind the cameras; "" if none was."""
     if not behind:
         return ""
     return (
-        f"{many(behind, 'match')} {'lies' if behind == 1 else 'lie'} behind the cameras, though "
-        "most of the same images are in front, and are left out before."
+        f"Left out before as well: {many(behind, 'match')} behind the cameras, of pairs most of "
+        "whose matches are in front."
     )
 
 
