@@ -93,6 +93,22 @@ def test_figures_for_papers_come_and_go_with_the_option(sample, tmp_path, monkey
     assert not figure.parent.exists()
 
 
+def test_a_run_that_changes_nothing_writes_nothing(sample, tmp_path):
+    out = copy_of(sample, tmp_path)
+    folder = out / "sample/astronaut"
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
+    again = run_scene("sample/astronaut", QUICK, out, command="another")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    stored = json.loads((folder / "evaluation.json").read_text())
+    assert json.loads(json.dumps(again.to_dict())) == stored
+    tracks = (folder / "tracks.csv").read_bytes()
+    (folder / "tracks.csv").write_text("damaged")
+    run_scene("sample/astronaut", QUICK, out, command="another")
+    assert (folder / "tracks.csv").read_bytes() == tracks
+    stored = json.loads((folder / "evaluation.json").read_text())
+    assert stored["provenance"]["command"] == "another"
+
+
 def test_sample_becomes_consistent_and_more_precise(sample):
     methods = sample[0].methods
     for method in ("nmfsync", "spectral"):
