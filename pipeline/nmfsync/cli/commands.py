@@ -109,6 +109,16 @@ def _theta_help() -> str:
     )  # fmt: skip
 
 
+HlocFeatures = Annotated[
+    Path | None,
+    typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
+]
+
+Evidence = Annotated[
+    float,
+    typer.Option(help="With --match: least probability that a match is right.", metavar="P"),
+]
+
 Theta = Annotated[float | None, typer.Option(help=_theta_help(), metavar="T")]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", metavar="S")]
 
@@ -483,10 +493,7 @@ def synchronise(
             "COLMAP database (with --images).",
         ),
     ],
-    features: Annotated[
-        Path | None,
-        typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
-    ] = None,
+    features: HlocFeatures = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -541,10 +548,7 @@ def synchronise(
             "of a ratio test; --verify fundamental is then the default.",
         ),
     ] = False,
-    evidence: Annotated[
-        float,
-        typer.Option(help="With --match: least probability that a match is right.", metavar="P"),
-    ] = EVIDENCE,
+    evidence: Evidence = EVIDENCE,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite OUT, OUT.tracks.csv and OUT.report.html.")
     ] = False,
@@ -602,10 +606,7 @@ def verify(
             "COLMAP database (with --images).",
         ),
     ],
-    features: Annotated[
-        Path | None,
-        typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
-    ] = None,
+    features: HlocFeatures = None,
     geometry: Annotated[
         str,
         typer.Option(
@@ -622,10 +623,7 @@ def verify(
             "of a ratio test.",
         ),
     ] = False,
-    evidence: Annotated[
-        float,
-        typer.Option(help="With --match: least probability that a match is right.", metavar="P"),
-    ] = EVIDENCE,
+    evidence: Evidence = EVIDENCE,
     images: Annotated[
         Path | None,
         typer.Option(
@@ -680,10 +678,7 @@ def pairs(
             "-o", "--output", metavar="OUT", help="The file to write, of the same format."
         ),
     ],
-    features: Annotated[
-        Path | None,
-        typer.Option(help="The features that matches of hloc belong to.", metavar="FILE"),
-    ] = None,
+    features: HlocFeatures = None,
     verify: Annotated[
         str | None,
         typer.Option(

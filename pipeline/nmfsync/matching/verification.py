@@ -344,7 +344,8 @@ def _one_plane(
     if matrix is None:
         return False
     points = np.column_stack([xy1, np.ones(len(xy1))]) @ matrix.T
-    errors = np.linalg.norm(points[:, :2] / points[:, 2:] - xy2, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of points at infinity
+        errors = np.linalg.norm(points[:, :2] / points[:, 2:] - xy2, axis=1)
     most = max(_OFF_PLANE * float(np.median(errors[front])), _FAR_OFF_PLANE * K2[0, 0])
     return bool(np.median(errors[behind]) < most)
 

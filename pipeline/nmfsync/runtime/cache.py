@@ -264,16 +264,19 @@ def code_of(*folders: str) -> list[Any]:
         Versions of Python and of the libraries, and SHA-256 of the source.
     """
     sources = [path for name in ("types", *folders) for path in (_PACKAGE / name).rglob("*.py")]
-    libraries = {name: _version(name) for name in LIBRARIES}
-    return [platform.python_version(), libraries, key_of([sha256_of(p) for p in sorted(sources)])]
+    return _code(sources, LIBRARIES)
 
 
 @cache
 def code_of_pages() -> list[Any]:
     """Say, as JSON can hold it, which code makes results, figures and pages."""
     sources = [path for path in _PACKAGE.rglob("*.*") if path.suffix in _SOURCES]
-    libraries = {name: _version(name) for name in (*LIBRARIES, "matplotlib", "jinja2")}
-    return [platform.python_version(), libraries, key_of([sha256_of(p) for p in sorted(sources)])]
+    return _code(sources, (*LIBRARIES, "matplotlib", "jinja2"))
+
+
+def _code(sources: Sequence[Path], libraries: Sequence[str]) -> list[Any]:
+    versions = {name: _version(name) for name in libraries}
+    return [platform.python_version(), versions, key_of([sha256_of(p) for p in sorted(sources)])]
 
 
 def code_behind(function: Callable[..., Any] | str) -> list[Any]:
