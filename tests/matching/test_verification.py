@@ -502,9 +502,9 @@ def test_a_pair_is_verified_again_only_if_its_matches_are_others(
     moved_views, tmp_path, monkeypatch
 ):
     verified = []
-    original = verification._judge
+    original = verification.judge
     monkeypatch.setattr(
-        verification, "_judge", lambda *a: verified.append(len(a[0])) or original(*a)
+        verification, "judge", lambda *a: verified.append(len(a[0])) or original(*a)
     )
     matches, xy = match(moved_views), [f.xy for f in moved_views]
     first = verification.verify(matches, xy, "homography", cache=tmp_path)

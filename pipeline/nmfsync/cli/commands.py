@@ -25,6 +25,7 @@ from nmfsync.features.options import CONTRAST
 from nmfsync.run.settings import (
     EVIDENCE,
     FEATURES,
+    FEATURES_OF_PART,
     FINE_CONTRAST,
     MOST_IN_ALL_PAIRS,
     NEAREST,
@@ -334,6 +335,117 @@ def run(
         say(f"All of {target}: {report}")
     if batch.failures:
         raise typer.Exit(1)
+
+
+@app.command("tracks")
+def tracks(
+    photographs: Annotated[str, typer.Argument(metavar="PHOTOGRAPHS", help="A folder of images.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="The file to write: FILE.csv, a table of tracks; FILE.npz, for Python; or "
+            "FILE.db, a COLMAP database, whose matches have to fit into memory.",
+        ),
+    ],
+    features: Annotated[
+        int, typer.Option(help="At most this many features of an image.", metavar="N")
+    ] = FEATURES,
+    contrast: Annotated[
+        float,
+        typer.Option(
+            help="SIFT's contrast threshold: a lower one finds more, weaker features.", metavar="C"
+        ),
+    ] = FINE_CONTRAST,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            help="Which pairs of images to match, as for run: all; sequential:W; nearest:N; or a "
+            "file with two image names a line.",
+            metavar="CHOICE",
+        ),
+    ] = None,
+    evidence: Annotated[
+        float,
+        typer.Option(
+            help="Leave out matches that are right with less than this probability, before they "
+            "are verified.",
+            metavar="P",
+        ),
+    ] = EVIDENCE,
+    verify: Annotated[
+        str,
+        typer.Option(
+            help="Keep only matches of two images that agree with one fundamental matrix "
+            "(fundamental) or homography (homography); none keeps all.",
+            metavar="GEOMETRY",
+        ),
+    ] = "fundamental",
+    theta: Annotated[
+        float | None,
+        typer.Option(
+            help="How sure tracks must be, from 0 to 1: larger keeps fewer, surer matches. By "
+            f"default {METHODS[DEFAULT_METHOD].theta:g}.",
+            metavar="T",
+        ),
+    ] = None,
+    part: Annotated[
+        int,
+        typer.Option(
+            help="Features that one process synchronises at a time, about; of connected features "
+            "that are more, the result depends on it a little.",
+            metavar="N",
+            min=1,
+        ),
+    ] = FEATURES_OF_PART,
+    engine: Annotated[
+        str,
+        typer.Option(help=f"What does the work: {', '.join(ENGINES)}.", metavar="NAME"),
+    ] = DEFAULT_ENGINE,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Scheduler of the dask or ray cluster, for instance tcp://10.0.0.1:8786.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and OUT.json.")] = False,
+) -> None:
+    """Take a collection of photographs of any size to tracks, on one machine or on a cluster.
+
+    Like run for own photographs, but nothing holds all features or matches in memory, and there
+    is no search for look-alikes, no evaluation and no report. OUT.json says how OUT was made; the
+    folder OUT.stages keeps features and matches, so that an interrupted run continues there.
+    """
+    from nmfsync.cli import results
+    from nmfsync.run.tracks_file import track_images
+    from nmfsync.runtime.provenance import command_line
+
+    settings = Settings(
+        features=features,
+        contrast=contrast,
+        pairs=pairs,
+        evidence=evidence,
+        geometry=verify,
+        disambiguate=False,
+        theta=theta,
+    )
+    with interruptible("the same command continues after the last finished step"):
+        done = track_images(
+            photographs,
+            out,
+            settings,
+            part,
+            force,
+            engine,
+            address,
+            progress=True,
+            command=command_line(sys.argv[1:]),
+        )
+    results.print_tracks(done)
+    say(f"Wrote {done.path}")
 
 
 def _universe_size(text: str) -> int | str:

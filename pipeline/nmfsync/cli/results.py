@@ -25,12 +25,13 @@ from nmfsync.report.estimates import (
     names_of,
     scene_sentence,
 )
-from nmfsync.report.page import flatten, many
+from nmfsync.report.page import flatten, many, percent
 from nmfsync.report.wrong_pairs import behind_sentence, remedy, verdict_sentences, worst_first
 from nmfsync.run.export import images_of
 from nmfsync.run.matches_file import SynchronisedFile
 from nmfsync.run.merge_file import MergedFile
 from nmfsync.run.pairs_file import DisambiguatedFile
+from nmfsync.run.tracks_file import TracksFile
 from nmfsync.scenes.catalogue import is_in_catalogue
 from nmfsync.scenes.scene import scene_folder
 
@@ -221,5 +222,26 @@ def print_merged(done: MergedFile) -> None:
         f"{done.matches:,} matches of keypoints, at most one of an image in a track",
         f"{done.contradictions:,} places left out, as most matches that lead there lead elsewhere "
         "in the same image",
+    ):
+        _print_text(console, sentence)
+
+
+def print_tracks(done: TracksFile) -> None:
+    """Print what became of a collection."""
+    console = new_console()
+    for sentence in (
+        f"{many(done.images, 'image')}, {many(done.features, 'feature')}, "
+        f"{many(done.pairs, 'pair')} of images",
+        f"{done.found:,} matches, of which {done.kept:,} are probable enough and verified",
+        f"{many(done.tracks, 'track')} of {many(done.in_tracks, 'feature')}; estimated precision "
+        f"of their matches: {percent(done.precision)}",
+        f"Synchronised in {many(done.parts, 'part')}"
+        + (
+            f", as {many(done.cut, 'component')} had to be cut: {percent(done.across)} of the "
+            "matches lie across a cut (fewer with a larger --part)"
+            if done.cut
+            else ""
+        ),
+        *done.warnings,
     ):
         _print_text(console, sentence)

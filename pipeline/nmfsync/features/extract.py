@@ -1,19 +1,21 @@
 """SIFT features of many images, on the engine, kept in a cache."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.features.options import CONTRAST, MAX_PIXELS, check_options
 from nmfsync.features.sift import Image, extract_with_faults, name_of
-from nmfsync.runtime.cache import Arrays, ImageCache, code_of, key_of
+from nmfsync.features.stored import StoredFeatures, pack, unpack
+from nmfsync.runtime.cache import code_of, key_of, load, save
 from nmfsync.runtime.tasks import cached_tasks
 from nmfsync.scenes.images import look_at
-from nmfsync.types.features import Features, pack_features, unpack_features
+from nmfsync.types.features import Features
 
 _Found = tuple[Features, list[str]]  # with what degraded them
 
@@ -95,13 +97,16 @@ def extract_readable(
             key_of(code_of("features", "scenes"), options, image if sha256 is None else sha256)
             for image, sha256 in zip(images, digests, strict=True)
         ]
-        store = _Store(cache, keys, _pack, _unpack)
+        store = _Store(cache, keys)
     found: dict[int, _Found | NmfsyncError] = {}
     for numbers, results in cached_tasks(
         _extract_task,
         len(images),
         lambda missing: np.split(missing, range(1, len(missing))) if len(missing) else [],
-        lambda batch: (images[batch[0]], *options, digests[batch[0]]),
+        lambda batch: (
+            store and store.place(batch[0]),
+            (images[batch[0]], *options, digests[batch[0]]),
+        ),
         store,
         "Features",
         "image",
@@ -119,28 +124,55 @@ def extract_readable(
     return [result if isinstance(result, NmfsyncError) else result[0] for result in read]
 
 
-class _Store(ImageCache[Any]):
-    """Keeps no errors: the next run tries again."""
+class _Store:
+    """Entries that whoever extracts writes: only where they are comes back.
+
+    An error is no entry, so that the next run tries again.
+    """
+
+    def __init__(self, folder: Path, keys: Sequence[str]) -> None:
+        self._folder, self._keys = folder, keys
+
+    def place(self, n: int) -> tuple[Path, str]:
+        """Return the entry of image n, and its key."""
+        return self._folder / f"{self._keys[n]}.npz", self._keys[n]
+
+    def known(self) -> Iterator[tuple[NDArray[np.int64], list[_Found]]]:
+        """Yield numbers of images that have an entry, and what it holds."""
+        for n in range(len(self._keys)):
+            if (stored := load(*self.place(n), unpack)) is not None:
+                yield np.array([n]), [_stored(self.place(n), stored)]
 
     def add(self, n: int, result: Any) -> None:
-        if not isinstance(result, NmfsyncError):
-            super().add(n, result)
+        """Check that what was written elsewhere is here."""
+        path, _ = self.place(n)
+        if not isinstance(result, NmfsyncError) and not path.exists():
+            raise NmfsyncError(
+                f"{path.parent}: the workers of the cluster write to another folder of this path; "
+                "choose one that all of them share"
+            )
+
+    def flush(self) -> None:
+        """Do nothing: every image is written at once."""
 
 
-def _extract_task(arguments: tuple[Any, ...]) -> list[_Found | NmfsyncError]:
+def _stored(place: tuple[Path, str], found: _Found) -> _Found:
+    features, faults = found
+    return StoredFeatures(*place, features), faults
+
+
+def _extract_task(
+    task: tuple[tuple[Path, str] | None, tuple[Any, ...]],
+) -> list[_Found | NmfsyncError]:
+    place, arguments = task
     try:
-        return [extract_with_faults(*arguments)]
+        found = extract_with_faults(*arguments)
     except NmfsyncError as error:
         return [error]
-
-
-def _pack(found: _Found) -> Arrays:
-    features, faults = found
-    return {"faults": np.array(faults, dtype=str), **pack_features([features])}
-
-
-def _unpack(arrays: Arrays) -> _Found:
-    return unpack_features(arrays)[0], arrays["faults"].tolist()
+    if place is None:
+        return [found]
+    save(*place, pack(found))
+    return [_stored(place, found)]
 
 
 def _warn(faults: Sequence[tuple[str, list[str]]]) -> None:

@@ -16,7 +16,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from nmfsync.matching.cues import RATIO, SUPPORT
-from nmfsync.types.arrays import Float32Array, FloatArray
+from nmfsync.types.arrays import Float32Array, FloatArray, IntArray
 from nmfsync.types.matches import LEAST_PROBABILITY
 
 # Fewer matches or decoys teach too little: then a match has the probability 1 − r⁴ of its ratio
@@ -66,26 +66,47 @@ def learn_probabilities(matches: Float32Array, decoys: Float32Array) -> FloatArr
         Probabilities from 0.001 to 0.999. They are estimates, which fail where wrong matches
         agree with their neighbours in the same wrong way, as on repeated buildings.
     """
+    targets, nulls = (rows[sample_places(len(rows))] for rows in (matches, decoys))
+    return probabilities(matches, learn_coefficients(targets, nulls))
+
+
+def learn_coefficients(matches: Float32Array, decoys: Float32Array) -> FloatArray | None:
+    """Learn a, b and c of `learn_probabilities`, or None if there are too few to learn from.
+
+    Parameters
+    ----------
+    matches, decoys : (n, 7) and (d, 7) float32 arrays
+        Those at the `sample_places` of all.
+    """
     if min(len(matches), len(decoys)) < LEAST:
+        return None
+    first = _by_ratio(matches) * np.exp(matches[:, SUPPORT])
+    with threadpool_limits(1, "blas"):  # more threads add in another order, and are slower
+        return _alternate(_design(matches), _design(decoys), first)
+
+
+def probabilities(matches: Float32Array, coefficients: FloatArray | None) -> FloatArray:
+    """Return the probabilities (n,) of matches (n, 7), see `learn_probabilities`.
+
+    That of a match does not depend on the others.
+    """
+    if coefficients is None:
         probability = _by_ratio(matches)
     else:
-        targets, nulls = _sample(matches), _sample(decoys)
-        first = _by_ratio(targets) * np.exp(targets[:, SUPPORT])
-        with threadpool_limits(1, "blas"):  # more threads add in another order, and are slower
-            coefficients = _alternate(_design(targets), _design(nulls), first)
+        with threadpool_limits(1, "blas"):
             probability = expit(_design(matches) @ coefficients)
     return np.asarray(np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
+
+
+def sample_places(count: int) -> IntArray:
+    """Return the places of those of so many matches that are learnt from: evenly, if too many."""
+    places = np.linspace(0, count, min(count, SAMPLES), endpoint=False)
+    return places.astype(np.int64)
 
 
 def _by_ratio(matches: Float32Array) -> FloatArray:
     """1 − r⁴."""
     return np.asarray(1 - matches[:, RATIO].astype(np.float64) ** 4)
-
-
-def _sample(rows: Float32Array) -> Float32Array:
-    """Take rows evenly, if there are too many."""
-    places = np.linspace(0, len(rows), min(len(rows), SAMPLES), endpoint=False)
-    return rows[places.astype(np.int64)]
 
 
 def _design(rows: Float32Array) -> FloatArray:

@@ -16,8 +16,8 @@ from nmfsync.matching.options import check_limits
 from nmfsync.matching.pairs import all_pairs
 from nmfsync.runtime.cache import PairCache, code_of, digest
 from nmfsync.runtime.tasks import cached_tasks
-from nmfsync.types.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from nmfsync.types.features import Features
+from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
+from nmfsync.types.features import DescriptorsOf, Features
 from nmfsync.types.matches import PairwiseMatches
 
 # Images are taken in blocks of about so many features, and pairs in tasks of about so
@@ -29,13 +29,10 @@ TASK = 2**26
 # Pairs of images, evenly among all, whose second choices are the decoys: enough to learn from.
 DECOY_PAIRS = 1000
 
-Descriptors = NDArray[np.uint8]
-
-Image = tuple[Descriptors, Float32Array | None]  # descriptors and frames
-
 Found = NDArray[Any]  # (n, 4) int32, see `mutual_nearest`, or (n, 7) float32, see `describe`
 
-_Task = tuple[Sequence[Image], Sequence[Image], IntArray, BoolArray]
+# Left and right images, the pairs among them, those with decoys, and whether to describe matches.
+_Task = tuple[Sequence[Features], Sequence[Features], IntArray, BoolArray, bool]
 
 
 def match(
@@ -102,44 +99,41 @@ def match(
     """
     check_limits(ratio, distance)
     sizes = np.array([len(f) for f in features], dtype=np.int64)
-    pairs = all_pairs(len(features)) if pairs is None else _check_pairs(pairs, len(features))
+    pairs = all_pairs(len(features)) if pairs is None else check_pairs(pairs, len(features))
     pairs = pairs[(sizes[pairs] > 0).all(axis=1)]
-    frames = [frames_of(f) for f in features] if weighted else None
-    counts, found = _find([f.descriptors for f in features], pairs, frames, cache, progress)
+    counts, found = _find(features, pairs, weighted, cache, progress)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     p, q = (np.repeat(offsets[pairs], counts, axis=0) + found[:, [LEFT, RIGHT]].astype(np.int64)).T
-    ratios = _ratios(found)
-    weights, kept = np.ones(len(found)), ratios < (np.inf if ratio is None else ratio)
-    if distance is not None:
-        kept &= found[:, DISTANCE] <= distance**2
+    ratios = ratios_of(found)
+    weights, kept = np.ones(len(found)), within(found, ratio, distance)
     if weighted:
         decoy = found[:, DECOY] == 1
         weights[~decoy] = learn_probabilities(found[~decoy], found[decoy])
         kept &= ~decoy
     matches = PairwiseMatches.from_entries(p[kept], q[kept], sizes, weights[kept])
-    matches.descriptors = tuple(f.descriptors for f in features)
+    matches.descriptors = DescriptorsOf(features)
     matches.ratios = ratios[kept].astype(np.float32)[np.lexsort((q[kept], p[kept]))]
     return matches
 
 
 def _find(
-    descriptors: Sequence[Descriptors],
+    features: Sequence[Features],
     pairs: IntArray,
-    frames: Sequence[Float32Array] | None,
+    described: bool,
     cache: Path | None,
     progress: bool,
 ) -> tuple[IntArray, Found]:
     """Return the number of rows of every pair of images, and the rows of all `match_pairs`."""
-    columns, kind = (4, np.int32) if frames is None else (COLUMNS, np.float32)
+    columns, kind = (COLUMNS, np.float32) if described else (4, np.int32)
     by_pair: list[Found] = [np.empty((0, columns), kind)] * (len(pairs) + 1)
-    for numbers, found in match_pairs(descriptors, pairs, cache, progress, frames):
+    for numbers, found in match_pairs(features, pairs, described, cache, progress):
         for n, rows in zip(numbers.tolist(), found, strict=True):
             by_pair[n] = rows
     return np.array([len(rows) for rows in by_pair[:-1]], np.int64), np.concatenate(by_pair)
 
 
-def _ratios(found: Found) -> FloatArray:
-    """Distance to the nearest by that to the second nearest: 0 without one."""
+def ratios_of(found: Found) -> FloatArray:
+    """Distance to the nearest by that to the second nearest (n,): 0 without one."""
     nearest, second = found[:, DISTANCE].astype(np.float64), found[:, SECOND_DISTANCE]
     ratios = np.zeros(len(found))
     np.sqrt(np.divide(nearest, second, out=ratios, where=second > 0), out=ratios)
@@ -147,7 +141,16 @@ def _ratios(found: Found) -> FloatArray:
     return ratios
 
 
-def _check_pairs(pairs: IntArray, k: int) -> IntArray:
+def within(found: Found, ratio: float | None, distance: float | None) -> BoolArray:
+    """Which matches are within limits of ratio and distance, (n,) bools."""
+    kept = ratios_of(found) < (np.inf if ratio is None else ratio)
+    if distance is not None:
+        kept &= found[:, DISTANCE] <= distance**2
+    return np.asarray(kept)
+
+
+def check_pairs(pairs: IntArray, k: int) -> IntArray:
+    """Return pairs (n, 2) of k images in lexicographic order, if they are different ones i < j."""
     pairs = np.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
         raise NmfsyncError("pairs must be an array of two columns of whole numbers")
@@ -162,25 +165,25 @@ def _check_pairs(pairs: IntArray, k: int) -> IntArray:
 
 
 def match_pairs(
-    descriptors: Sequence[Descriptors],
+    features: Sequence[Features],
     pairs: IntArray,
+    described: bool = False,
     cache: Path | None = None,
     progress: bool = True,
-    frames: Sequence[Float32Array] | None = None,
 ) -> Iterator[tuple[IntArray, Sequence[Found]]]:
     """Find the mutual nearest neighbours of pairs of images.
 
     Parameters
     ----------
-    descriptors : sequence of (n, 128) uint8 arrays
-        Those of every image.
+    features : sequence of Features
+        Those of every image. Of those that are stored, workers get the place.
     pairs : (n, 2) int64 array
         Different pairs of images i < j that have features.
+    described : bool
+        Describe the matches by what tells right from wrong. Then some pairs of images have
+        decoys, too.
     cache, progress
         As in `match`.
-    frames : sequence of (n, 4) float32 arrays, optional
-        Those of every image, from `cues.frames_of`, to describe the matches by
-        what tells right from wrong. Then some pairs of images have decoys, too.
 
     Yields
     ------
@@ -188,36 +191,55 @@ def match_pairs(
         Some pairs, as rows of `pairs`; every one comes once.
     found : sequence of (n, 4) int32 or (n, 7) float32 arrays
         For each of them: left feature, right feature, squared distance and that
-        to the second nearest, see `nearest.mutual_nearest`; with frames, what
+        to the second nearest, see `nearest.mutual_nearest`; if they are described, what
         `cues.describe` returns.
     """
-    sizes = np.array([len(d) for d in descriptors], dtype=np.int64)
-    decoys = np.zeros(len(pairs), dtype=bool)
-    if frames is not None and len(pairs):
-        decoys[np.linspace(0, len(pairs), DECOY_PAIRS, endpoint=False).astype(np.int64)] = True
-    images = [(d, None if frames is None else frames[n]) for n, d in enumerate(descriptors)]
+    sizes = np.array([len(f) for f in features], dtype=np.int64)
+    decoys = pairs_with_decoys(len(pairs)) if described else np.zeros(len(pairs), dtype=bool)
     with threadpool_limits(1, "blas"):  # where BLAS makes the products: one task a thread
         yield from cached_tasks(
-            _match_task,
+            match_batch,
             len(pairs),
-            lambda missing: _batches(pairs, missing, sizes),
-            lambda numbers: _argument(pairs[numbers], decoys[numbers], images),
-            _store(cache, images, pairs, decoys) if cache else None,
+            lambda missing: batches_of(pairs, missing, sizes),
+            lambda numbers: batch_of(features, pairs[numbers], decoys[numbers], described),
+            store_of(cache, features, pairs, decoys, described) if cache else None,
             "Matching",
             "pair",
             progress,
         )
 
 
-def _store(folder: Path, images: Sequence[Image], pairs: IntArray, decoys: BoolArray) -> PairCache:
-    code = code_of("matching")
-    digests = [digest(code, *(part for part in image if part is not None)) for image in images]
-    return PairCache(
-        folder, digests, pairs, lambda n: digest(digests[pairs[n, 1]], bool(decoys[n]))
-    )
+def pairs_with_decoys(count: int) -> BoolArray:
+    """Say of so many pairs of images which have decoys, (count,) bools."""
+    decoys = np.zeros(count, dtype=bool)
+    if count:
+        decoys[np.linspace(0, count, DECOY_PAIRS, endpoint=False).astype(np.int64)] = True
+    return decoys
 
 
-def _batches(pairs: IntArray, missing: IntArray, sizes: IntArray) -> list[IntArray]:
+def store_of(
+    folder: Path,
+    features: Sequence[Features],
+    pairs: IntArray,
+    decoys: BoolArray,
+    described: bool,
+) -> PairCache:
+    """Return the cache of what `match_pairs` finds."""
+    digests = [digest_of(f, described) for f in features]
+    return PairCache(folder, digests, pairs, lambda n: entry_of(digests[pairs[n, 1]], decoys[n]))
+
+
+def digest_of(features: Features, described: bool) -> bytes:
+    """Digest all that the matches of an image depend on, but for the other image."""
+    return digest(code_of("matching"), features.digest(), described)
+
+
+def entry_of(right: bytes, decoys: bool | np.bool_) -> bytes:
+    """Digest all that the matches of two images depend on besides the first image."""
+    return digest(right, bool(decoys))
+
+
+def batches_of(pairs: IntArray, missing: IntArray, sizes: IntArray) -> list[IntArray]:
     """Divide the missing pairs into batches: numbers of pairs.
 
     Pairs of a block of images with another follow each other, so that a batch
@@ -234,32 +256,35 @@ def _batches(pairs: IntArray, missing: IntArray, sizes: IntArray) -> list[IntArr
     return np.split(missing[order], cuts)
 
 
-def _argument(pairs: IntArray, decoys: BoolArray, images: Sequence[Image]) -> _Task:
+def batch_of(
+    features: Sequence[Features], pairs: IntArray, decoys: BoolArray, described: bool
+) -> _Task:
     """Collect the left and the right images of pairs, the pairs among these, which have decoys."""
     (left, i), (right, j) = (np.unique(side, return_inverse=True) for side in pairs.T)
     return (
-        tuple(images[n] for n in left),
-        tuple(images[n] for n in right),
+        tuple(features[n] for n in left),
+        tuple(features[n] for n in right),
         np.column_stack([i, j]),
         decoys,
+        described,
     )
 
 
-def _match_task(arguments: _Task) -> list[Found]:
-    left, right, pairs, decoys = arguments
-    (rows, left_frames), (columns, right_frames) = (
-        zip(*side, strict=True) for side in (left, right)
-    )
-    prepared = prepare(rows), prepare(columns)
+def match_batch(arguments: _Task) -> list[Found]:
+    """Return what `match_pairs` finds for every pair of what `batch_of` collected."""
+    left, right, pairs, decoys, described = arguments
+    rows, columns = ([f.loaded() for f in side] for side in (left, right))
+    prepared = prepare([f.descriptors for f in rows]), prepare([f.descriptors for f in columns])
     found = mutual_nearest(*prepared, pairs)
-    if left_frames[0] is None:
+    if not described:
         return found
     chosen = np.flatnonzero(decoys).tolist()
     second = mutual_nearest(*prepared, pairs[chosen], [found[n] for n in chosen])
     others = [np.empty((0, 4), np.int32)] * len(pairs)
     for n, rows_of_pair in zip(chosen, second, strict=True):
         others[n] = rows_of_pair
+    frames = [[frames_of(f) for f in side] for side in (rows, columns)]
     return [
-        describe(matches, second_choices, left_frames[i], right_frames[j])
+        describe(matches, second_choices, frames[0][i], frames[1][j])
         for matches, second_choices, (i, j) in zip(found, others, pairs.tolist(), strict=True)
     ]

@@ -141,7 +141,7 @@ def verify(
         warnings.warn(text, NmfsyncWarning, stacklevel=2)
     weights = np.concatenate([np.empty(0), *(pair.weights for pair in pairs)])
     if matches.weighted and not matches.scored:
-        weights = weights / (weights + _PASS * (1 - weights))
+        weights = surer(weights)
     verified = _chosen(matches, pairs, agree, weights)
     verified.verified = True
     verified.source = matches.source and replace(matches.source, verified=True)
@@ -232,16 +232,29 @@ def verify_pair(
         If there is no such geometry.
     """
     check_geometry(geometry)
-    return np.asarray(_judge(xy1, xy2, geometry, cameras) == SURE)
+    return np.asarray(judge(xy1, xy2, geometry, cameras) == SURE)
 
 
-def _judge(
+def judge(
     xy1: Float32Array,
     xy2: Float32Array,
     geometry: str,
     cameras: Sequence[FloatArray] | None,
 ) -> Verdicts:
-    """Find which matches of two images agree with one geometry, and how sure that is."""
+    """Find which matches of two images agree with one geometry, and how sure that is.
+
+    The result does not depend on the order of the matches.
+
+    Parameters
+    ----------
+    xy1, xy2, geometry, cameras
+        As for `verify_pair`.
+
+    Returns
+    -------
+    (n,) int8 array
+        `OUT`, `WEAK` or `SURE`.
+    """
     model = GEOMETRIES[geometry]
     nothing = np.full(len(xy1), OUT, np.int8)
     both, place = np.unique(np.hstack([xy1, xy2]), axis=0, return_inverse=True)
@@ -281,7 +294,7 @@ def _exact(
     return np.asarray(sampson < max(_DEVIATIONS * deviation, _EXACT))
 
 
-def _guess_camera(xy: Float32Array, size: tuple[int, int] | None) -> FloatArray:
+def guess_camera(xy: Float32Array, size: tuple[int, int] | None) -> FloatArray:
     """Guess intrinsics (3, 3) by the size of the image, or by where its features (n, 2) are."""
     if size is not None:
         low, high = np.zeros(2), np.array(size, float) - 1
@@ -426,9 +439,25 @@ def _agreeing(pairs: Sequence[ImagePair], verdicts: Sequence[Verdicts]) -> list[
         sure = int((found == SURE).sum())
         counts.update({pair.i: sure, pair.j: sure})
     return [
-        found >= (WEAK if min(counts[pair.i], counts[pair.j]) < _WELL_LINKED else SURE)
+        found >= least_verdict(counts[pair.i], counts[pair.j])
         for pair, found in zip(pairs, verdicts, strict=True)
     ]
+
+
+def least_verdict(sure_of_i: int, sure_of_j: int) -> int:
+    """Return the verdict from which on matches of two images are kept.
+
+    Parameters
+    ----------
+    sure_of_i, sure_of_j : int
+        The number of sure matches of either image, with all others.
+    """
+    return WEAK if min(sure_of_i, sure_of_j) < _WELL_LINKED else SURE
+
+
+def surer(probability: FloatArray) -> FloatArray:
+    """Return the probabilities (n,) of matches that agree with a geometry, see `verify`."""
+    return probability / (probability + _PASS * (1 - probability))
 
 
 def _verdicts(
@@ -441,7 +470,7 @@ def _verdicts(
 ) -> list[Verdicts]:
     """Judge the matches of every pair of images."""
     sizes = [None] * len(xy) if sizes is None else sizes
-    cameras = [_guess_camera(*image) for image in zip(xy, sizes, strict=True)]
+    cameras = [guess_camera(*image) for image in zip(xy, sizes, strict=True)]
     store = None
     if cache:
         code = code_of("matching")
@@ -482,8 +511,8 @@ def _positions(xy: Sequence[Float32Array], cameras: Sequence[FloatArray], pair: 
 
 def _verify_batch(batch: tuple[Sequence[_Pair], str]) -> list[Verdicts]:
     pairs, geometry = batch
-    judge = _judge_front if geometry == _FRONT else _judge
-    return [judge(xy1, xy2, geometry, cameras) for xy1, xy2, cameras in pairs]
+    found = _judge_front if geometry == _FRONT else judge
+    return [found(xy1, xy2, geometry, cameras) for xy1, xy2, cameras in pairs]
 
 
 def _judge_front(

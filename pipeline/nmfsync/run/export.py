@@ -103,7 +103,7 @@ def export(
     """
     if not settings.exports:
         return
-    images, matches = _images(scene, name, features), _chosen(settings, results)
+    images, matches = new_images_of(scene, name, features), _chosen(settings, results)
     if settings.colmap is not None:
         target, verified = Path(settings.colmap), settings.geometry != NONE
         _replace(
@@ -200,7 +200,8 @@ def _chosen(settings: Settings, results: Mapping[str, Matches]) -> PairwiseMatch
     )
 
 
-def _images(scene: Scene, name: str, features: Sequence[Features]) -> list[NewImage]:
+def new_images_of(scene: Scene, name: str, features: Sequence[Features]) -> list[NewImage]:
+    """Return the images of a scene, which the user called `name`, for a mapper."""
     known = scene.cameras or (None,) * len(scene.paths)
     names = _names(scene, name)
     return [

@@ -12,7 +12,6 @@ import numpy as np
 
 from nmfsync import synthetic
 from nmfsync.errors import (
-    ChangedError,
     NmfsyncError,
     NmfsyncWarning,
     TooLargeError,
@@ -28,7 +27,6 @@ from nmfsync.evaluation.errors import MatchErrors, match_errors
 from nmfsync.evaluation.image_graph import graph_of_images
 from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image_pairs
 from nmfsync.exchange.tracks import write_tracks
-from nmfsync.features.extract import extract_readable
 from nmfsync.matching.cues import describe
 from nmfsync.matching.kernels import LENGTH
 from nmfsync.matching.match import match
@@ -39,6 +37,7 @@ from nmfsync.report.image_graph import graph_warnings
 from nmfsync.report.paper import write_scene_figures
 from nmfsync.report.scene_page import write_scene_report
 from nmfsync.run.export import check_exports, check_targets, export
+from nmfsync.run.features import extract_features
 from nmfsync.run.folders import claim_folder
 from nmfsync.run.image_pairs import without_wrong_pairs
 from nmfsync.run.settings import NONE, Settings
@@ -56,7 +55,6 @@ from nmfsync.runtime.files import sha256_of, sweep_below
 from nmfsync.runtime.provenance import Clock, Costs
 from nmfsync.runtime.publish import made_from, publication, remember_origin
 from nmfsync.scenes.catalogue import load_scene
-from nmfsync.scenes.listing import listing, summary
 from nmfsync.scenes.scene import Scene, scene_folder
 from nmfsync.synchronisation.duplicates import mark_duplicates
 from nmfsync.synchronisation.methods import (
@@ -68,7 +66,7 @@ from nmfsync.synchronisation.methods import (
 from nmfsync.synchronisation.synchronise import synchronise
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.arrays import IntArray
-from nmfsync.types.features import Features
+from nmfsync.types.features import DescriptorsOf, Features
 from nmfsync.types.matches import (
     Matches,
     MultiMatching,
@@ -147,7 +145,7 @@ def run_scene(
     sweep_below(folder)
     stages = Stages(folder / "stages", bars=progress is not None)
     step("features")
-    scene, features = _extract(scene, settings, stages)
+    scene, features = extract_features(scene, settings, stages)
     step("matches")
     matches, verification, verdicts = _match(scene, features, settings, stages, for_mapper)
     step("truth")
@@ -269,50 +267,6 @@ def _ratio_curve(
     return ratio_curve(errors, matches.ratios, matches.sizes)
 
 
-def _extract(scene: Scene, settings: Settings, stages: Stages) -> tuple[Scene, list[Features]]:
-    """Extract the features of all images; return the scene without those that are damaged."""
-    assert settings.features is not None  # they are resolved
-    assert settings.contrast is not None
-    assert settings.orientations is not None
-    options = (settings.features, settings.orientations, settings.contrast)
-
-    def extract() -> tuple[Scene, list[Features]]:
-        found = extract_readable(
-            scene.paths,
-            *options,
-            progress=stages.bars,
-            cache=stages.folder / "features",
-            digests=scene.digests,
-        )
-        return _without_damaged(scene, found)
-
-    readable, features = stages.measure("features", extract)
-    stages.keys["features"] = key_of(code_of("features", "scenes"), readable.digests, options)
-    return readable, features
-
-
-def _without_damaged(
-    scene: Scene, found: Sequence[Features | NmfsyncError]
-) -> tuple[Scene, list[Features]]:
-    """Leave out, with a warning, images that cannot be decoded, if the scene can do without."""
-    for error in found:
-        if isinstance(error, ChangedError) or (scene.strict and isinstance(error, NmfsyncError)):
-            raise error
-    reasons = {
-        str(path): str(error).removeprefix(f"{path}: ")
-        for path, error in zip(scene.paths, found, strict=True)
-        if isinstance(error, NmfsyncError)
-    }
-    readable = scene.without(reasons)
-    if len(readable.paths) < 2:
-        raise NmfsyncError(
-            f"{scene.name}: fewer than two images can be read ({listing(readable.left_out)})"
-        )
-    if reasons:
-        warnings.warn(summary(reasons), NmfsyncWarning, stacklevel=2)
-    return readable, [f for f in found if not isinstance(f, NmfsyncError)]
-
-
 def _match(
     scene: Scene,
     features: Sequence[Features],
@@ -340,7 +294,7 @@ def _match(
         _unpack_matches,
         _compile_matching,
     )
-    matches.descriptors = tuple(f.descriptors for f in features)  # which the stage does not keep
+    matches.descriptors = DescriptorsOf(features)  # which the stage does not keep
     verdicts: list[PairVerdict] = []
     if settings.disambiguate:
         matches, verdicts = _leave_out_look_alikes(matches, features, stages)

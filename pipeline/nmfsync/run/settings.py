@@ -21,6 +21,9 @@ EVIDENCE = 0.3
 # at the same errors.
 FEATURES, FINE_CONTRAST = 8192, 0.01
 
+# That `nmfsync tracks` synchronises at a time, about: some hundred megabytes, and seconds of work.
+FEATURES_OF_PART = 2**18
+
 # Up to so many photographs, all pairs are matched: with so many features, a pair takes about 0.1
 # seconds of a core, and 100 photographs ten minutes. Otherwise every one with so many others.
 MOST_IN_ALL_PAIRS, NEAREST = 100, 40

@@ -19,7 +19,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from os import SEEK_END
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,46 +122,6 @@ def _seal(file: BinaryIO, size: int, key: str) -> bytes:
     while chunk := file.read(min(_CHUNK, size - file.tell())):
         hashed.update(chunk)
     return hashed.digest()
-
-
-class ImageCache(Generic[T]):
-    """A result for every image: a file each.
-
-    Parameters
-    ----------
-    folder : Path
-    keys : sequence of str
-        For every image, the digest of all that its result depends on.
-    pack, unpack : callable
-        Turn a result into named arrays, and back.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        keys: Sequence[str],
-        pack: Callable[[T], Arrays],
-        unpack: Callable[[Arrays], T],
-    ) -> None:
-        self._folder, self._keys = folder, keys
-        self._pack, self._unpack = pack, unpack
-
-    def known(self) -> Iterator[tuple[NDArray[np.int64], list[T]]]:
-        """Yield numbers of images, and their results."""
-        for n, key in enumerate(self._keys):
-            if (result := load(self._path(key), key, self._unpack)) is not None:
-                yield np.array([n]), [result]
-
-    def add(self, n: int, result: T) -> None:
-        """Keep the result of image n."""
-        key = self._keys[n]
-        save(self._path(key), key, self._pack(result))
-
-    def flush(self) -> None:
-        """Do nothing: every image is written at once."""
-
-    def _path(self, key: str) -> Path:
-        return self._folder / f"{key}.npz"
 
 
 class PairCache:

@@ -16,7 +16,7 @@ from nmfsync.runtime.progress import bar
 
 
 class Store(Protocol):
-    """Keeps results by the number of their item: `ImageCache` and `PairCache`."""
+    """Keeps results by the number of their item, as `PairCache` does."""
 
     def known(self) -> Iterator[tuple[NDArray[np.int64], Sequence[Any]]]:
         """Yield numbers of items, and their results."""

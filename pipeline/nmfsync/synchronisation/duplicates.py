@@ -9,7 +9,7 @@ from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.compiled import compiled
 from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph
 from nmfsync.synchronisation.clustersync.start import support
-from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.matches import PairwiseMatches
 
 RADIUS = 3.0  # pixels: scales and orientations of one point are rarely farther apart
@@ -97,12 +97,18 @@ def _near_pairs(graph: MatchGraph, position: FloatArray) -> tuple[IntArray, IntA
     usable = (np.diff(graph.first) > 0) & np.isfinite(position).all(axis=1)
     pairs = [np.empty((0, 2), np.int64)]
     for start, stop in zip(graph.offset[:-1], graph.offset[1:], strict=True):
-        at = start + np.flatnonzero(usable[start:stop])
-        tree = cKDTree(position[at])
-        if len(at) and tree.count_neighbors(tree, RADIUS) <= MOST_NEAR * len(at):
-            pairs.append(at[tree.query_pairs(RADIUS, output_type="ndarray")])
+        pairs.append(start + near_in_image(position[start:stop], usable[start:stop]))
     p, q = np.concatenate(pairs).T
     return p, q
+
+
+def near_in_image(position: FloatArray, usable: BoolArray) -> IntArray:
+    """Find the usable features of an image that are near each other: (n, 2) places."""
+    at = np.flatnonzero(usable)
+    tree = cKDTree(position[at])
+    if not len(at) or tree.count_neighbors(tree, RADIUS) > MOST_NEAR * len(at):
+        return np.empty((0, 2), np.int64)
+    return np.asarray(at[tree.query_pairs(RADIUS, output_type="ndarray")])
 
 
 def _near_groups(

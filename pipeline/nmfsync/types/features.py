@@ -1,8 +1,9 @@
 """The features of one image, and their form on disk."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from nmfsync.types.notebook import html_facts
 
 DESCRIPTOR = 128  # bytes
 
-_ARRAYS = ("xy", "descriptors", "scale", "orientation")
+ARRAYS = ("xy", "descriptors", "scale", "orientation")  # of `Features`
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,17 @@ class Features:
         roots = np.minimum(np.rint(512 * np.sqrt(shares)), 255).astype(np.uint8)
         return replace(self, descriptors=roots)
 
+    def loaded(self) -> "Features":
+        """Return these features in memory, where these are; others may lie in a file."""
+        return self
+
+    def digest(self) -> bytes:
+        """Digest of the arrays: equal features, equal digest."""
+        hashed = hashlib.sha256()
+        for name in ARRAYS:
+            hashed.update(np.ascontiguousarray(getattr(self, name)).data)
+        return hashed.digest()
+
     def __repr__(self) -> str:
         width, height = self.image_size
         return f"Features({len(self):,} of {self.keypoints:,} keypoints, {width} × {height} pixels)"
@@ -94,7 +106,7 @@ def _check_arrays(features: Features) -> None:
         (np.float32, (n,)),
         (np.float32, (n,)),
     ]
-    for name, (dtype, shape) in zip(_ARRAYS, contract, strict=True):
+    for name, (dtype, shape) in zip(ARRAYS, contract, strict=True):
         array = getattr(features, name)
         if array.dtype != dtype or array.shape != shape:
             raise NmfsyncError(
@@ -115,7 +127,7 @@ def pack_features(features: Sequence[Features]) -> dict[str, NDArray[Any]]:
         other; counts (k, 5): width, height, keypoints, positions and features.
     """
     counts = [(*f.image_size, f.keypoints, f.positions, len(f)) for f in features]
-    arrays = {name: np.concatenate([getattr(f, name) for f in features]) for name in _ARRAYS}
+    arrays = {name: np.concatenate([getattr(f, name) for f in features]) for name in ARRAYS}
     return {"counts": np.array(counts, dtype=np.int64), **arrays}
 
 
@@ -123,10 +135,31 @@ def unpack_features(arrays: Mapping[str, NDArray[Any]]) -> list[Features]:
     """Inverse of `pack_features`."""
     counts = arrays["counts"].tolist()
     cuts = np.cumsum([row[-1] for row in counts])[:-1]
-    parts = (np.split(arrays[name], cuts) for name in _ARRAYS)
+    parts = (np.split(arrays[name], cuts) for name in ARRAYS)
     return [
         Features(xy, descriptors, scale, orientation, (width, height), keypoints, positions)
         for xy, descriptors, scale, orientation, (width, height, keypoints, positions, _) in zip(
             *parts, counts, strict=True
         )
     ]
+
+
+class DescriptorsOf(Sequence[NDArray[np.uint8]]):
+    """The descriptors of every image, which are read from their features when they are needed."""
+
+    def __init__(self, features: Sequence[Features]) -> None:
+        self._features = features
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    @overload
+    def __getitem__(self, n: int) -> NDArray[np.uint8]: ...
+
+    @overload
+    def __getitem__(self, n: slice) -> "DescriptorsOf": ...
+
+    def __getitem__(self, n: int | slice) -> "NDArray[np.uint8] | DescriptorsOf":
+        if isinstance(n, slice):
+            return DescriptorsOf(self._features[n])
+        return self._features[n].descriptors

@@ -246,7 +246,7 @@ class PairwiseMatches(_MatchesOfImages):
     ----------
     W : scipy.sparse.csr_array of float64, shape (m, m)
         Unit diagonal, symmetric, indices sorted.
-    descriptors : tuple of (n, 128) uint8 arrays, length k, or None
+    descriptors : sequence of (n, 128) uint8 arrays, length k, or None
         Those of the features, if `match` made these matches. `save` does not keep them.
     scored : bool
         Whether the weights are scores of a matcher, which rise with the probability
@@ -263,7 +263,7 @@ class PairwiseMatches(_MatchesOfImages):
     """
 
     cycle_consistent: ClassVar[bool] = False
-    descriptors: tuple[NDArray[np.uint8], ...] | None = None
+    descriptors: Sequence[NDArray[np.uint8]] | None = None
     scored: bool = False
     ratios: NDArray[np.float32] | None = None
 
@@ -451,11 +451,7 @@ class PairwiseMatches(_MatchesOfImages):
         above = sparse.triu(self.W, k=1, format="coo")
         p, q = np.sort(self.duplicate_of[np.stack(above.coords)], axis=0)
         m, k, image_of = self.W.shape[0], len(self.sizes), self.image_of
-        pairs, place, count = np.unique(p * m + q, return_inverse=True, return_counts=True)
-        weight = np.zeros(len(pairs))
-        np.maximum.at(weight, place, above.data)
-        order = np.lexsort((-count, -weight))
-        (p, q), weight = np.divmod(pairs[order], m), weight[order]
+        p, q, weight = strongest_first(p, q, above.data, m)
         kept = first_compatible(p * k + image_of[q], q * k + image_of[p])
         result = PairwiseMatches.from_entries(p[kept], q[kept], self.sizes, weight[kept])
         result.with_origin_of(self).duplicate_of = None
@@ -832,6 +828,28 @@ def _check_duplicates(arrays: Mapping[str, Any], sizes: IntArray) -> IntArray | 
             f"duplicate_of must be {m} features, each of the same image, that stand for themselves"
         )
     return stands
+
+
+def strongest_first(
+    p: IntArray, q: IntArray, weight: FloatArray, m: int
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return every match p–q once, with its largest weight; those of the largest weight first.
+
+    Of equal ones those that are listed most often come first, then in order of p, then q.
+
+    Parameters
+    ----------
+    p, q : (n,) int64 arrays
+        Features below m.
+    weight : (n,) float64 array
+    m : int
+    """
+    pairs, place, count = np.unique(p * m + q, return_inverse=True, return_counts=True)
+    most = np.zeros(len(pairs))
+    np.maximum.at(most, place, weight)
+    order = np.lexsort((-count, -most))
+    p, q = np.divmod(pairs[order], m)
+    return p, q, most[order]
 
 
 def first_compatible(a: IntArray, b: IntArray) -> IntArray:

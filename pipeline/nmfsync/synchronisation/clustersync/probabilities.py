@@ -1,7 +1,7 @@
 """Clustering of matches whose weights are probabilities: log-odds instead of learnt rewards."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logit
@@ -9,9 +9,9 @@ from scipy.special import logit
 from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
 from nmfsync.synchronisation.clustersync.graph import MatchGraph, matches_where
 from nmfsync.synchronisation.clustersync.prices import LEAST_A, LEAST_B, MOST_A, PRIOR, Prices
-from nmfsync.synchronisation.clustersync.search import ROUNDS_TO_LEARN, search
+from nmfsync.synchronisation.clustersync.search import ROUNDS, ROUNDS_TO_LEARN, search
 from nmfsync.synchronisation.clustersync.start import grow, support
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import Float32Array, FloatArray, IntArray
 from nmfsync.types.matches import LEAST_PROBABILITY
 
 # log(a / b) of photographs is 0.8 to 1.8: a wrong match there is confirmed by others, because it
@@ -23,6 +23,43 @@ USUAL = 1.5
 SHARE = 0.1
 
 FIRST_PRICE = 0.25  # of a missing match in the first clustering
+
+
+class Counts(NamedTuple):
+    """What the prices are learnt from; of several parts without common features, the sums.
+
+    Attributes
+    ----------
+    pairs, matched : (c,) float64 arrays
+        See `count_pairs_within`, by pair of images.
+    possible : float
+        Twice the number of pairs of features in one cluster, in images with matches or not.
+    confirmed : (2, 2) float64 array
+        See `count_confirmations`.
+    """
+
+    pairs: FloatArray
+    matched: FloatArray
+    possible: float
+    confirmed: FloatArray
+
+
+class Learnt(NamedTuple):
+    """What a search goes by beside the probabilities.
+
+    Attributes
+    ----------
+    missing : (3,) float64 array
+        See `Prices`.
+    image_pair : (c,) float32 array
+        See `Prices`.
+    independence : float
+        What a match is worth beyond its probability.
+    """
+
+    missing: FloatArray
+    image_pair: Float32Array
+    independence: float
 
 
 def cluster_by_probability(
@@ -47,35 +84,73 @@ def cluster_by_probability(
     (m,) int64 array
         The cluster of every feature.
     """
-    evidence = _log_odds(graph.weight) - _log_odds(np.array([theta]))
-    signed = graph._replace(weight=evidence)
-    likely = matches_where(signed, signed.weight > 0)
-    label = grow(likely, likely.weight * support(likely))
-    everywhere = np.ones(len(graph.pairs.other), np.float32)
-    free = np.zeros(len(graph.offset))  # clusters of any size cost nothing
-    prices = Prices(np.full(3, FIRST_PRICE), everywhere, free)
+    label, learnt = first_clusters(graph, theta), first_learnt(len(graph.pairs.other))
     for _ in range(updates):
-        label = search(signed, prices, label, ROUNDS_TO_LEARN, done)
-        pairs, matched, _ = count_pairs_within(graph, label)
-        size = np.bincount(label)
-        a = matched.sum() / max((size * (size - 1)).sum(), 1)  # of all pairs of images
-        a_ij = np.minimum((matched + PRIOR * a) / (pairs + PRIOR), MOST_A)
-        prices = Prices(np.full(3, SHARE), -np.log(1 - a_ij).astype(np.float32), free)
-        signed = graph._replace(weight=evidence + _independence(graph, label))
-    return search(signed, prices, label, done=done)
+        label = improve(graph, theta, learnt, label, ROUNDS_TO_LEARN, done)
+        learnt = learn_from(count(graph, label))
+    return improve(graph, theta, learnt, label, done=done)
 
 
-def _independence(graph: MatchGraph, label: IntArray) -> float:
+def first_clusters(graph: MatchGraph, theta: float) -> IntArray:
+    """Return the clustering (m,) that the search starts from."""
+    signed = graph._replace(weight=evidence(graph.weight, theta))
+    likely = matches_where(signed, signed.weight > 0)
+    return grow(likely, likely.weight * support(likely))
+
+
+def first_learnt(pairs: int) -> Learnt:
+    """Return what the first search goes by, for so many pairs of images."""
+    return Learnt(np.full(3, FIRST_PRICE), np.ones(pairs, np.float32), 0.0)
+
+
+def improve(
+    graph: MatchGraph,
+    theta: float,
+    learnt: Learnt,
+    label: IntArray,
+    rounds: int = ROUNDS,
+    done: Callable[[], Any] = lambda: None,
+) -> IntArray:
+    """Search from a clustering (m,); see `search`."""
+    worth = evidence(graph.weight, theta)
+    signed = graph._replace(weight=worth + learnt.independence if learnt.independence else worth)
+    free = np.zeros(len(graph.offset))  # clusters of any size cost nothing
+    prices = Prices(learnt.missing, learnt.image_pair, free)
+    return search(signed, prices, label, rounds, done)
+
+
+def count(graph: MatchGraph, label: IntArray) -> Counts:
+    """Count what the prices are learnt from."""
+    pairs, matched, _ = count_pairs_within(graph, label)
+    size = np.bincount(label)
+    possible = float((size * (size - 1)).sum())
+    return Counts(pairs, matched, possible, count_confirmations(graph, label))
+
+
+def learn_from(counts: Counts) -> Learnt:
+    """Estimate prices, and what a match is worth beyond its probability."""
+    a = counts.matched.sum() / max(counts.possible, 1)  # of all pairs of images
+    a_ij = np.minimum((counts.matched + PRIOR * a) / (counts.pairs + PRIOR), MOST_A)
+    image_pair = -np.log(1 - a_ij).astype(np.float32)
+    return Learnt(np.full(3, SHARE), image_pair, _independence(counts.confirmed))
+
+
+def _independence(confirmed: FloatArray) -> float:
     """Return what a match is worth beyond its probability where wrong matches are independent.
 
     max(0, log(a / b) − 1.5); b as if it had been counted in 30 pairs more that are as usual.
     """
-    (confirmed_in, possible_in), (confirmed_out, possible_out) = count_confirmations(graph, label)
+    (confirmed_in, possible_in), (confirmed_out, possible_out) = confirmed
     if possible_out == 0:
         return 0.0
     a = min(max(confirmed_in / max(possible_in, 1), LEAST_A), MOST_A)
     b = (confirmed_out + PRIOR * a * np.exp(-USUAL)) / (possible_out + PRIOR)
     return float(max(np.log(a / max(b, LEAST_B)) - USUAL, 0.0))
+
+
+def evidence(probability: FloatArray, theta: float) -> FloatArray:
+    """Return what matches count for a track (n,): log-odds beyond those of θ."""
+    return _log_odds(probability) - _log_odds(np.array([theta]))
 
 
 def _log_odds(probability: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from nmfsync.runtime.compiled import compiled
 from nmfsync.types.arrays import IntArray
 
 
@@ -22,6 +23,42 @@ def label_components(W: sparse.csr_array) -> IntArray:
     (m,) int array
     """
     return np.asarray(connected_components(W, directed=False)[1], dtype=np.int64)
+
+
+@compiled
+def join(root, p, q):
+    """Join the components of p[n] and q[n], for all n.
+
+    Parameters
+    ----------
+    root : (m,) int64 array
+        A smaller feature of the component of every feature, or itself: at first
+        0, 1, 2, …. Changed in place; see `components_of`.
+    p, q : (n,) int64 arrays
+    """
+    for n in range(len(p)):
+        a, b = find_root(root, p[n]), find_root(root, q[n])
+        if a < b:
+            root[b] = a
+        elif b < a:
+            root[a] = b
+
+
+@compiled
+def find_root(root, p):
+    """Return the first feature of the component of p, and shorten the way to it."""
+    while root[p] != p:
+        root[p] = root[root[p]]
+        p = root[p]
+    return p
+
+
+def components_of(root: IntArray) -> IntArray:
+    """Return numbers of the components (m,) that `join` made, in order of their first features."""
+    root = root.copy()
+    while not np.array_equal(root, above := root[root]):
+        root = above
+    return np.asarray(np.unique(root, return_inverse=True)[1])
 
 
 def groups(label: IntArray) -> list[IntArray]:
