@@ -2,6 +2,8 @@
 
 import csv
 import importlib.util
+import platform
+import re
 import threading
 import time
 import warnings
@@ -93,6 +95,12 @@ def compile_kernels() -> None:
     for method in (name for name, record in METHODS.items() if not record.needs_descriptors):
         for weight in (1.0, 0.5):
             synchronise(PairwiseMatches(weight * W, [4] * 4), method)
+
+
+def processor():
+    """Name and model of the processor, as Linux tells them."""
+    known = dict(re.findall(r"(\S[^:\n]*?)\s*: (.*)", Path("/proc/cpuinfo").read_text()))
+    return f"{known.get('model name', platform.processor())} (model {known.get('model', '?')})"
 
 
 def timed(work: Callable, *arguments, **options):

@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from benchmarks.comparison import OUTPUTS
+from benchmarks.comparison import OUTPUTS, processor
 from nmfsync import Features, NmfsyncWarning, extract_all, load_scene, match
 from nmfsync.matching import nearest
 from nmfsync.matching.kernels import BLAS, KERNEL
@@ -57,9 +56,17 @@ def extracted(case):
         return extract_all(load_scene(scene).paths, limit, contrast=contrast)
 
 
+def described(descriptors):
+    """Features that have nothing but descriptors."""
+    n = len(descriptors)
+    nothing = np.zeros((n, 2), np.float32), np.zeros(n, np.float32)
+    return Features(nothing[0], descriptors, nothing[1], nothing[1], (1, 1), n, n)
+
+
 def ours(images, pairs):
     found = [None] * len(pairs)
-    for numbers, some in match_pairs(images, pairs, progress=False):
+    features = [described(image) for image in images]
+    for numbers, some in match_pairs(features, pairs, progress=False):
         for n, matched in zip(numbers, some, strict=True):
             found[n] = matched[:, :2]
     return found
@@ -205,12 +212,6 @@ def print_versions():
         except PackageNotFoundError:
             known.append(f"{name} not installed")
     print(f"\n{', '.join(known)}; {processor()}, {thread_count()} threads, {KERNEL.name}")
-
-
-def processor():
-    """Name and model of the processor, as Linux tells them."""
-    known = dict(re.findall(r"(\S[^:\n]*?)\s*: (.*)", Path("/proc/cpuinfo").read_text()))
-    return f"{known.get('model name', platform.processor())} (model {known.get('model', '?')})"
 
 
 def work_of(images, pairs):

@@ -216,11 +216,13 @@ def _judge_pairs(
     left = row.features[0].loaded()
     camera = guess_camera(left.xy, left.image_size)
     ends, weights, verdicts, counts = [], [], [], []
-    for other, rows in zip(row.features[1:], found, strict=True):
-        matches = rows[rows[:, DECOY] == 0]
-        probability = probabilities(matches, coefficients)
-        kept = within(matches, limits.ratio, limits.distance) & (probability >= limits.evidence)
-        pairs, probability = matches[kept][:, [LEFT, RIGHT]].astype(np.int32), probability[kept]
+    matches = [rows[rows[:, DECOY] == 0] for rows in found]
+    all_probabilities = np.split(
+        probabilities(np.concatenate(matches), coefficients), np.cumsum([len(m) for m in matches])
+    )
+    for other, own, probability in zip(row.features[1:], matches, all_probabilities, strict=False):
+        kept = within(own, limits.ratio, limits.distance) & (probability >= limits.evidence)
+        pairs, probability = own[kept][:, [LEFT, RIGHT]].astype(np.int32), probability[kept]
         verdict = np.full(len(pairs), SURE, np.int8)
         if limits.geometry is not None and len(pairs):
             right = other.loaded()
