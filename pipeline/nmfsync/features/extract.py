@@ -11,6 +11,7 @@ from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.features.options import CONTRAST, MAX_PIXELS, check_options
 from nmfsync.features.sift import Image, extract_with_faults, name_of
 from nmfsync.runtime.cache import Arrays, ImageCache, code_of, key_of
+from nmfsync.runtime.clusters import require_files
 from nmfsync.runtime.tasks import cached_tasks
 from nmfsync.scenes.images import look_at
 from nmfsync.types.features import Features, pack_features, unpack_features
@@ -96,12 +97,14 @@ def extract_readable(
             for image, sha256 in zip(images, digests, strict=True)
         ]
         store = _Store(cache, keys, _pack, _unpack)
+    require_files(image for image in images if not isinstance(image, np.ndarray))
+    here = Path.cwd()
     found: dict[int, _Found | NmfsyncError] = {}
     for numbers, results in cached_tasks(
         _extract_task,
         len(images),
         lambda missing: np.split(missing, range(1, len(missing))) if len(missing) else [],
-        lambda batch: (images[batch[0]], *options, digests[batch[0]]),
+        lambda batch: (here, images[batch[0]], *options, digests[batch[0]]),
         store,
         "Features",
         "image",
@@ -128,10 +131,13 @@ class _Store(ImageCache[Any]):
 
 
 def _extract_task(arguments: tuple[Any, ...]) -> list[_Found | NmfsyncError]:
+    """Extract from an image, whose path is relative to a folder: another one may be open here."""
+    folder, image, *options = arguments
+    place = image if isinstance(image, np.ndarray) else folder / image
     try:
-        return [extract_with_faults(*arguments)]
+        return [extract_with_faults(place, *options)]
     except NmfsyncError as error:
-        return [error]
+        return [type(error)(str(error).replace(name_of(place), name_of(image), 1))]
 
 
 def _pack(found: _Found) -> Arrays:
