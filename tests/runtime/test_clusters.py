@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -311,7 +312,7 @@ def test_a_scheduler_that_is_gone(tmp_path):
             pytest.raises(NmfsyncError, match=f"^the Dask scheduler at {address} is gone; run "),
             engine("dask", address),
         ):
-            assert [head.kill() for _ in stream(time.sleep, ((0.1,) for _ in range(50)))] is None
+            deque((head.kill() for _ in stream(time.sleep, [(0.1,)] * 50)), maxlen=0)
 
 
 @contextmanager
