@@ -326,6 +326,17 @@ def _started(arguments, until, folder):
         program.kill()
 
 
+def test_a_task_that_kills_every_worker():
+    """As one does that needs more memory than they have."""
+    _need("dask")
+    with (
+        _dask() as cluster,
+        pytest.raises(NmfsyncError, match="the Dask workers that do a task are killed"),
+        engine("dask", cluster.address),
+    ):
+        deque(stream(os._exit, [(1,)] * 4), maxlen=0)
+
+
 def test_a_scheduler_without_workers(monkeypatch):
     _need("dask")
     from distributed import LocalCluster

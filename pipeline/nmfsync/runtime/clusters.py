@@ -84,7 +84,7 @@ def dask(address: str | None) -> Iterator[None]:
             # A worker that is ending just now is no loss: another one does its work.
             return {w: a for w, a in answers.items() if not isinstance(a, OSError)}
 
-        with _checked(ask, "distributed"), joblib.parallel_config("dask", client=client):
+        with _checked(ask, "distributed"), joblib.parallel_config(_backend(client)):
             try:
                 yield
             except CancelledError:
@@ -94,9 +94,31 @@ def dask(address: str | None) -> Iterator[None]:
                 ) from None
             except KilledWorker as error:
                 raise NmfsyncError(
-                    f"the Dask workers end again and again ({reason_of(error)}); give them more "
-                    "memory (--memory-limit), and run again: what is finished stays"
+                    "the Dask workers that do a task are killed, the last one at "
+                    f"{error.last_worker.address}; give them more memory (--memory-limit), "
+                    "and run again: what is finished stays"
                 ) from None
+
+
+def _backend(client: Any) -> Any:
+    """Return joblib's backend for Dask, with an end for tasks whose workers were all killed.
+
+    joblib's own one never hears of these, and waits for ever.
+    """
+    from joblib._dask import DaskDistributedBackend
+
+    class Backend(DaskDistributedBackend):  # type: ignore[misc]
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            future = super().submit(func, callback)
+            future.add_done_callback(lambda f: f.exception() and callback(f))
+            return future
+
+        def retrieve_result_callback(self, out: Any) -> Any:
+            if isinstance(out, Future):
+                out.result()  # which raises the error
+            return super().retrieve_result_callback(out)
+
+    return Backend(client=client)
 
 
 def _kind_of_dask_server(address: str) -> str:
