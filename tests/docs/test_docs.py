@@ -111,7 +111,7 @@ QUICK = re.compile(r"nmfsync (run$|synchronise (?!.*--match)|data list|data path
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 # Programs of others, whose options are not ours to check.
-FOREIGN = {"colmap", "mkdir"}
+FOREIGN = {"colmap", "dask", "mkdir", "ray"}
 
 
 def commands(page: Path) -> list[str]:

@@ -1,45 +1,19 @@
 """The same matches on threads, in processes and on a cluster, whatever happens to its workers."""
 
 import operator
-import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import types
-from contextlib import suppress
 
 import cv2
 import numpy as np
 import pytest
 
-from builders import bits, random_features, wait_until
+from builders import wait_until
 from nmfsync.errors import NmfsyncError
-from nmfsync.features.extract import extract_all
-from nmfsync.matching import match as matching
-from nmfsync.matching.match import match
 from nmfsync.runtime.engine import engine, stream
 from nmfsync.runtime.threads import Threads, thread_count
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Two workers of one thread each, and where their scheduler listens."""
-    distributed = pytest.importorskip("distributed", reason="needs nmfsync[dask]")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    ) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def collection(monkeypatch):
-    """Images whose matching is cut into many tasks."""
-    monkeypatch.setattr(matching, "BLOCK", 300)
-    monkeypatch.setattr(matching, "TASK", 10**5)
-    rng = np.random.default_rng(0)
-    return [random_features(rng, n) for n in rng.integers(200, 400, 14)]
 
 
 @pytest.mark.parametrize("name", ["threads", "processes"])
@@ -140,87 +114,6 @@ def test_engines_that_are_none_are_an_error(arguments, message):
         pass
 
 
-def test_a_cluster_that_does_not_answer_is_an_error(monkeypatch):
-    pytest.importorskip("distributed", reason="needs nmfsync[dask]")
-    monkeypatch.setattr("nmfsync.runtime.engine.TIMEOUT", 0.5)
-    with (
-        pytest.raises(NmfsyncError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1 "),
-        engine("dask", "tcp://127.0.0.1:1"),
-    ):
-        pass
-    with pytest.raises(NmfsyncError, match="no Dask scheduler"), engine("dask", "nowhere:x"):
-        pass
-
-
-@pytest.fixture
-def listener():
-    """A server that accepts connections; what it says first is put into the list."""
-    says = []
-
-    def serve():
-        with suppress(OSError):
-            while True:
-                connection = server.accept()[0]
-                kept.append(connection)
-                for greeting in says:
-                    connection.sendall(greeting)
-
-    kept = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=serve, daemon=True).start()
-        yield server.getsockname()[1], says
-        server.shutdown(socket.SHUT_RDWR)
-    for connection in kept:
-        connection.close()
-
-
-@pytest.fixture
-def ray(monkeypatch):
-    """A stand-in for Ray; the list of addresses that it was to connect to."""
-    asked = []
-
-    def init(address, **options):
-        asked.append(address)
-        raise ConnectionError("a stand-in")
-
-    ray = types.ModuleType("ray")
-    ray.init = init
-    ray.util = types.ModuleType("ray.util")
-    ray.util.joblib = types.ModuleType("ray.util.joblib")
-    ray.util.joblib.register_ray = lambda: None
-    for module in (ray, ray.util, ray.util.joblib):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr("nmfsync.runtime.engine.find_spec", lambda name: True)
-    monkeypatch.setattr("nmfsync.runtime.engine.TIMEOUT", 0.3)
-    return asked
-
-
-@pytest.mark.parametrize("start", ["", "ray://"])
-def test_ray_is_not_asked_where_nothing_answers(ray, listener, start):
-    port, says = listener
-    for address in ("127.0.0.1:1", f"127.0.0.1:{port}", "x", "127.0.0.1:x", "127.0.0.1:99999"):
-        with (
-            pytest.raises(NmfsyncError, match=f"no Ray cluster answers at {start}{address} "),
-            engine("ray", f"{start}{address}"),
-        ):
-            pass
-    assert ray == []
-    says.append(b"x")
-    with pytest.raises(NmfsyncError, match="a stand-in"), engine("ray", f"{start}127.0.0.1:{port}"):
-        pass
-    assert ray == [f"{start}127.0.0.1:{port}"]
-
-
-def test_a_dask_scheduler_that_says_nothing_is_an_error(listener, monkeypatch):
-    pytest.importorskip("distributed", reason="needs nmfsync[dask]")
-    monkeypatch.setattr("nmfsync.runtime.engine.TIMEOUT", 0.3)
-    with (
-        pytest.raises(NmfsyncError, match="timed out"),
-        engine("dask", f"tcp://127.0.0.1:{listener[0]}"),
-    ):
-        pass
-
-
 def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr("nmfsync.runtime.engine.find_spec", lambda name: None)
     for name in ("dask", "ray"):
@@ -229,66 +122,3 @@ def test_a_missing_package_says_what_to_install(monkeypatch):
             engine(name, "x"),
         ):
             pass
-
-
-def test_same_features_and_matches_on_a_cluster(cluster, collection, photographs):
-    with engine("dask", cluster.scheduler_address):
-        there = match(collection, weighted=True)
-        features = extract_all(sorted(photographs.iterdir()), 100)
-    assert bits(there) == bits(match(collection, weighted=True))
-    here = extract_all(sorted(photographs.iterdir()), 100)
-    for a, b in zip(features, here, strict=True):
-        assert a.descriptors.tobytes() == b.descriptors.tobytes()
-
-
-def test_an_error_of_a_worker_arrives(cluster, tmp_path):
-    broken = tmp_path / "broken.png"
-    broken.write_bytes(b"\x89PNG\r\n\x1a\n")
-    with (
-        engine("dask", cluster.scheduler_address),
-        pytest.raises(NmfsyncError, match=r"broken\.png"),
-    ):
-        extract_all([broken])
-
-
-def test_nothing_is_lost_when_a_worker_is_killed(cluster, collection, tmp_path, monkeypatch):
-    expected = match(collection, weighted=True)
-    worker = min(worker.pid for worker in cluster.workers.values())
-    sent = 0
-
-    def with_a_murder(tasks):
-        nonlocal sent
-        for sent, task in enumerate(tasks):
-            if sent == 40:
-                os.kill(worker, signal.SIGKILL)
-            yield task
-
-    original = stream
-    monkeypatch.setattr(
-        "nmfsync.runtime.tasks.stream", lambda f, tasks: original(f, with_a_murder(tasks))
-    )
-    with engine("dask", cluster.scheduler_address):
-        survived = match(collection, weighted=True, cache=tmp_path)
-    assert sent > 60  # many tasks came after it
-    wait_until(lambda: worker not in {worker.pid for worker in cluster.workers.values()})
-    assert bits(survived) == bits(expected)
-    assert len(list(tmp_path.iterdir())) == len(collection) - 1  # every row is kept
-
-
-@pytest.mark.usefixtures("without_report")
-def test_a_run_on_a_cluster_is_the_same_run(cluster, nmfsync_command, tmp_path, photographs):
-    options = ("--features", 60, "--methods", "unionfind", "--verify", "homography")
-    there = ("--engine", "dask", "--address", cluster.scheduler_address)
-    for out, engine_options in (("here", ()), ("there", there)):
-        outcome = nmfsync_command(
-            "run", photographs, *options, *engine_options, "--out", tmp_path / out
-        )
-        assert outcome.code == 0
-    stages = [
-        {path.relative_to(tmp_path / out) for path in (tmp_path / out).rglob("stages/*/*.npz")}
-        for out in ("here", "there")
-    ]
-    assert stages[0] == stages[1]
-    assert len(stages[0]) >= 7  # features of three images, and the rows of two, twice
-    tracks = [next((tmp_path / out).rglob("tracks.csv")).read_bytes() for out in ("here", "there")]
-    assert tracks[0] == tracks[1]

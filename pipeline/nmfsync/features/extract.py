@@ -13,6 +13,7 @@ from nmfsync.features.options import CONTRAST, MAX_PIXELS, check_options
 from nmfsync.features.sift import Image, extract_with_faults, name_of
 from nmfsync.features.stored import StoredFeatures, pack, unpack
 from nmfsync.runtime.cache import code_of, key_of, load, save
+from nmfsync.runtime.clusters import require_files
 from nmfsync.runtime.tasks import cached_tasks
 from nmfsync.scenes.images import look_at
 from nmfsync.types.features import Features
@@ -97,7 +98,11 @@ def extract_readable(
             key_of(code_of("features", "scenes"), options, image if sha256 is None else sha256)
             for image, sha256 in zip(images, digests, strict=True)
         ]
-        store = _Store(cache, keys)
+        store = _Store(cache.absolute(), keys)  # workers may run in another folder
+        cache.mkdir(parents=True, exist_ok=True)
+        require_files([cache])
+    require_files(image for image in images if not isinstance(image, np.ndarray))
+    here = Path.cwd()
     found: dict[int, _Found | NmfsyncError] = {}
     for numbers, results in cached_tasks(
         _extract_task,
@@ -105,6 +110,7 @@ def extract_readable(
         lambda missing: np.split(missing, range(1, len(missing))) if len(missing) else [],
         lambda batch: (
             store and store.place(batch[0]),
+            here,
             (images[batch[0]], *options, digests[batch[0]]),
         ),
         store,
@@ -162,13 +168,15 @@ def _stored(place: tuple[Path, str], found: _Found) -> _Found:
 
 
 def _extract_task(
-    task: tuple[tuple[Path, str] | None, tuple[Any, ...]],
+    task: tuple[tuple[Path, str] | None, Path, tuple[Any, ...]],
 ) -> list[_Found | NmfsyncError]:
-    place, arguments = task
+    """Extract from an image, whose path is relative to a folder: another one may be open here."""
+    place, folder, (image, *options) = task
+    path = image if isinstance(image, np.ndarray) else folder / image
     try:
-        found = extract_with_faults(*arguments)
+        found = extract_with_faults(path, *options)
     except NmfsyncError as error:
-        return [error]
+        return [type(error)(str(error).replace(name_of(path), name_of(image), 1))]
     if place is None:
         return [found]
     save(*place, pack(found))

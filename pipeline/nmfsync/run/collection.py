@@ -173,7 +173,7 @@ def _find_matches(
     counts = together(sizes, pairs)
     groups = partial(_groups, features, pairs, counts)
     show = partial(_shown, count=len(counts), progress=progress)
-    found, judged = folder / "matches", folder / "judged"
+    found, judged = (folder.absolute() / name for name in ("matches", "judged"))
     step("matches")
     to_match = (((rows, found),) for rows in groups())
     numbers = _of_pairs(show(stream(match_rows, to_match), "Matching"))

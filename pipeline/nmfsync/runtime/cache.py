@@ -202,6 +202,25 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: _version(name) for name in names}}
 
 
+@cache
+def identity(*libraries: str) -> dict[str, str]:
+    """Return what must be equal on two machines for them to compute the same bits.
+
+    Parameters
+    ----------
+    *libraries : str
+        Packages whose versions are compared beside those of `versions`.
+
+    Returns
+    -------
+    dict of str to str
+        Versions by name, and the first digits of a digest of this package's source.
+    """
+    sources = sorted(_PACKAGE.rglob("*.py"))
+    source = {"nmfsync's source code": key_of([sha256_of(path) for path in sources])[:8]}
+    return {**versions(), **{name: _version(name) for name in libraries}, **source}
+
+
 def _version(name: str) -> str:
     try:
         return version(name)

@@ -1,6 +1,5 @@
 """Engines: threads, processes or a cluster that do the work, all through joblib."""
 
-import socket
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,16 +11,12 @@ import joblib
 from joblib.parallel import get_active_backend
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime import clusters
 from nmfsync.runtime.engines import DEFAULT_ENGINE, ENGINES
 from nmfsync.runtime.threads import Threads, thread_count
 from nmfsync.runtime.workers import ending_with_this_process, results_of
 
 T = TypeVar("T")
-
-TIMEOUT = 5  # seconds to wait for a cluster
-
-# What Ray's servers answer to: HTTP/2's preface, and settings that set nothing.
-_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 _BATCH = 256  # tasks sent at a time to an engine that returns all results together
 
@@ -32,8 +27,8 @@ def engine(name: str = DEFAULT_ENGINE, address: str | None = None) -> Iterator[N
 
     Threads share the descriptors, and nearly all of the work is compiled code
     that runs in parallel. Processes have to be started, and their input has to
-    be sent to them. The workers of a cluster must have this package installed,
-    and the image files under the same paths. Every engine returns the same bits.
+    be sent to them. The workers of a cluster must have the same environment as this
+    machine, and the image files under the same paths. Every engine returns the same bits.
 
     Parameters
     ----------
@@ -46,7 +41,8 @@ def engine(name: str = DEFAULT_ENGINE, address: str | None = None) -> Iterator[N
     Raises
     ------
     NmfsyncError
-        If there is no such engine, or the cluster does not answer.
+        If there is no such engine, the cluster does not answer, or its workers are not as
+        this machine is.
     """
     if name not in ENGINES:
         raise NmfsyncError(f"unknown engine {name!r}; known are {', '.join(ENGINES)}")
@@ -63,59 +59,8 @@ def engine(name: str = DEFAULT_ENGINE, address: str | None = None) -> Iterator[N
         return
     if find_spec(package) is None:
         raise NmfsyncError(f"engine {name} needs {package}; pip install 'nmfsync[{name}]'")
-    with _dask(address) if name == "dask" else _ray(address):
+    with clusters.dask(address) if name == "dask" else clusters.ray(address):
         yield
-
-
-@contextmanager
-def _dask(address: str | None) -> Iterator[None]:
-    from distributed import Client
-    from distributed.comm import get_address_host_port, parse_address
-
-    if address is None:
-        raise NmfsyncError("engine dask needs the address of a scheduler, for instance "
-                           "tcp://127.0.0.1:8786")  # fmt: skip
-    try:
-        # Try the address before making a client: a client that cannot connect closes itself
-        # some time later, and hangs for ever if another client is starting at that moment.
-        host, port = get_address_host_port(address)
-        if parse_address(address)[0] == "tcp":  # others wait for us to begin
-            _hear_from(host, port)
-        else:
-            socket.create_connection((host, port), TIMEOUT).close()
-        client = Client(address, timeout=TIMEOUT, set_as_default=False)
-    except (OSError, ValueError, OverflowError) as error:
-        raise NmfsyncError(f"no Dask scheduler answers at {address} ({error})") from None
-    with client, joblib.parallel_config("dask", client=client):
-        yield
-
-
-@contextmanager
-def _ray(address: str | None) -> Iterator[None]:
-    import ray
-    from ray.util.joblib import register_ray
-
-    try:
-        if address is not None:
-            host, _, port = address.removeprefix("ray://").rpartition(":")
-            _hear_from(host, int(port), _HTTP2)
-        ray.init(address or "auto", log_to_driver=False)
-    except (OSError, ValueError, OverflowError, RuntimeError) as error:
-        where = f" at {address}" if address else ""
-        raise NmfsyncError(f"no Ray cluster answers{where} ({error})") from None
-    try:
-        register_ray()
-        with joblib.parallel_config("ray"):
-            yield
-    finally:
-        ray.shutdown()
-
-
-def _hear_from(host: str, port: int, greeting: bytes = b"") -> None:
-    """Raise an error if nothing answers there: the clusters' own clients wait much longer."""
-    with socket.create_connection((host, port), TIMEOUT) as connection:
-        connection.sendall(greeting)
-        connection.recv(1)
 
 
 def stream(
@@ -141,7 +86,7 @@ def stream(
     result
         The return value of one call.
     """
-    options = {"n_jobs": thread_count(), "prefer": "threads", "batch_size": 1}
+    options = {"prefer": "threads", "batch_size": 1}  # and as many workers as the engine has
     backend, _ = get_active_backend(prefer="threads")
     if getattr(backend, "uses_threads", False):
         yield from _on_threads(function, tasks, backend.effective_n_jobs(thread_count()))
@@ -149,7 +94,7 @@ def stream(
     calls = (joblib.delayed(function)(*task) for task in tasks)
     if not backend.supports_return_generator:  # Ray's
         while batch := list(islice(calls, _BATCH)):
-            yield from joblib.Parallel(**options)(batch)
+            yield from clusters.repeated_on_ray(lambda: joblib.Parallel(**options)(batch))
         return
     with results_of(joblib.Parallel(**options, return_as="generator"), calls) as results:
         for result in results:  # noqa: UP028 - "yield from" would close them before
