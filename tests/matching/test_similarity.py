@@ -76,16 +76,15 @@ def test_vectors_by_definition():
     assert sum(map(np.any, sums)) > 1
     expected = np.concatenate([s / np.linalg.norm(s) for s in sums if s.any()])
     expected /= np.linalg.norm(expected)
-    (vector,) = similarity._vlad([descriptors], words, progress=False)
+    (vector,) = similarity._vlad([make_features(descriptors=descriptors)], words, progress=False)
     vector = vector.reshape(4, 128)[sums.any(axis=1)].ravel()
     assert np.abs(vector / 4000 - expected).max() < 0.6 / 4000
 
 
 def test_vectors_make_exact_products():
     collection, _ = ring_of_images(8, 100)
-    descriptors = [f.descriptors for f in collection]
     words = np.random.default_rng(0).random((128, 128), np.float32) / 8
-    vectors = similarity._vlad(descriptors, words, progress=False)
+    vectors = similarity._vlad(collection, words, progress=False)
     assert vectors.dtype == np.float32
     assert np.array_equal(vectors, np.rint(vectors))
     assert (vectors.astype(np.float64) ** 2).sum(axis=1).max() < 2**24

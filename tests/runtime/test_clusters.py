@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -70,7 +71,13 @@ def _ray():
     """Start a Ray as documented, apart from any other one on this machine, and end it."""
     ports = {"port": _free_port(), "dashboard-agent-listen-port": _free_port()}
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
-        command = ["ray", "start", "--head", "--block", "--node-ip-address=127.0.0.1"]
+        command = [
+            str(Path(sys.executable).with_name("ray")),
+            "start",
+            "--head",
+            "--block",
+            "--node-ip-address=127.0.0.1",
+        ]
         command += ["--num-cpus=2", "--include-dashboard=false", "--disable-usage-stats"]
         command += [f"--{name}={port}" for name, port in ports.items()]
         command += [f"--temp-dir={folder}", "--object-store-memory=100000000"]
@@ -319,7 +326,10 @@ def test_a_scheduler_that_is_gone(tmp_path):
 def _started(arguments, until, folder):
     """Start a program of Dask; yield it and what it says when it is ready."""
     with subprocess.Popen(
-        ["dask", *arguments], stderr=subprocess.PIPE, text=True, cwd=folder
+        [str(Path(sys.executable).with_name("dask")), *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
     ) as program:
         said = iter(program.stderr.readline, "")
         yield program, next(found[0] for line in said if (found := re.search(until, line)))

@@ -100,8 +100,8 @@ def extract_readable(
         ]
         store = _Store(cache.absolute(), keys)  # workers may run in another folder
         cache.mkdir(parents=True, exist_ok=True)
-        require_files([cache])
-    require_files(image for image in images if not isinstance(image, np.ndarray))
+    paths = [image for image in images if not isinstance(image, np.ndarray)]
+    require_files([*paths, cache] if cache else paths)
     here = Path.cwd()
     found: dict[int, _Found | NmfsyncError] = {}
     for numbers, results in cached_tasks(

@@ -18,9 +18,10 @@ from scipy.cluster.vq import kmeans2
 from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import NmfsyncError
+from nmfsync.runtime.engine import stream
 from nmfsync.runtime.progress import bar
 from nmfsync.runtime.threads import map_blocks
-from nmfsync.types.arrays import Float32Array, IntArray
+from nmfsync.types.arrays import BoolArray, Float32Array, IntArray
 from nmfsync.types.features import Features
 
 WORDS = 64  # number of words of the vocabulary, at most
@@ -40,7 +41,7 @@ _LENGTH = 4000
 
 ROWS = 256  # images whose similarities to all others a thread holds in memory at a time
 
-_BATCH = 8  # images that a thread describes before it reports progress
+BATCH = 16  # images that a task reads
 
 
 def nearest_pairs(features: Sequence[Features], neighbours: int, progress: bool = True) -> IntArray:
@@ -73,37 +74,51 @@ def nearest_pairs(features: Sequence[Features], neighbours: int, progress: bool 
     """
     if neighbours < 1:
         raise NmfsyncError(f"the number of neighbours must be at least 1, got {neighbours}")
-    described = np.array([i for i, f in enumerate(features) if f.descriptors.any()], np.int64)
+    batches = [range(n, min(n + BATCH, len(features))) for n in range(0, len(features), BATCH)]
+    tasks = (([features[i] for i in batch],) for batch in batches)
+    described = np.flatnonzero(np.concatenate([[], *stream(say_described, tasks)]))
     if len(described) < 2:
         return np.empty((0, 2), np.int64)
-    descriptors = [features[i].descriptors for i in described.tolist()]
+    chosen = [features[i] for i in described.tolist()]
+    vectors = _vlad(chosen, _vocabulary(chosen), progress)
     with threadpool_limits(1, "blas"):
-        vectors = _vlad(descriptors, _vocabulary(descriptors), progress)
         pairs = _nearest(vectors, min(neighbours, len(described) - 1))
     return described[pairs]
 
 
-def _vocabulary(descriptors: Sequence[NDArray[np.uint8]]) -> Float32Array:
+def say_described(features: Sequence[Features]) -> BoolArray:
+    """Say which images have a descriptor that is not all zeros."""
+    return np.array([bool(f.loaded().descriptors.any()) for f in features], dtype=bool)
+
+
+def _vocabulary(features: Sequence[Features]) -> Float32Array:
     """Learn words (n, 128) by k-means, which starts from n different descriptors."""
-    samples = _root_sift(np.unique(_sample(descriptors), axis=0))
+    samples = _root_sift(np.unique(_sample(features), axis=0))
     count = int(np.clip(len(samples) // _PER_WORD, 1, WORDS))
     start = samples[np.linspace(0, len(samples), count, endpoint=False).astype(np.int64)]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(1, "blas"):
         # A word without descriptors keeps its place and is harmless.
         warnings.filterwarnings("ignore", "One of the clusters is empty", UserWarning)
         words, _ = kmeans2(samples, start, iter=_ITERATIONS, minit="matrix")
     return np.asarray(words)
 
 
-def _sample(descriptors: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+def _sample(features: Sequence[Features]) -> NDArray[np.uint8]:
     """Take descriptors (n, 128) evenly from those of all images."""
-    ends = np.cumsum([len(d) for d in descriptors])
+    ends = np.cumsum([len(f) for f in features])
     places = np.linspace(0, ends[-1], min(ends[-1], SAMPLES), endpoint=False).astype(np.int64)
     parts = np.split(places, np.searchsorted(places, ends[:-1]))
     # A place minus the end of its image is a negative index, counted from that end.
-    return np.concatenate(
-        [d[part - end] for d, part, end in zip(descriptors, parts, ends, strict=True)]
-    )
+    own = [part - end for part, end in zip(parts, ends.tolist(), strict=True)]
+    batches = [slice(n, n + BATCH) for n in range(0, len(features), BATCH)]
+    tasks = (((features[batch], own[batch]),) for batch in batches)
+    return np.concatenate(list(stream(take_descriptors, tasks)))
+
+
+def take_descriptors(task: tuple[Sequence[Features], Sequence[IntArray]]) -> NDArray[np.uint8]:
+    """Return the descriptors of images at these places, one image after the other."""
+    wanted = [(f.loaded(), places) for f, places in zip(*task, strict=True) if len(places)]
+    return np.concatenate([np.empty((0, 128), np.uint8), *(f.descriptors[p] for f, p in wanted)])
 
 
 def _root_sift(descriptors: NDArray[np.uint8]) -> Float32Array:
@@ -116,21 +131,25 @@ def _root_sift(descriptors: NDArray[np.uint8]) -> Float32Array:
     return np.asarray(np.sqrt(descriptors[kept] / total[kept, None]))
 
 
-def _vlad(
-    descriptors: Sequence[NDArray[np.uint8]], words: Float32Array, progress: bool
-) -> Float32Array:
+def _vlad(features: Sequence[Features], words: Float32Array, progress: bool) -> Float32Array:
     """Return the vectors of all images: (images, words · 128) whole numbers, see `_LENGTH`."""
-    vectors = np.empty((len(descriptors), words.size), np.float32)
-    with bar(len(descriptors), "Describing", "image", progress) as progress_bar:
-
-        def describe(images: slice) -> None:
-            for i in range(images.start, images.stop):
-                vectors[i] = _vlad_of_image(_root_sift(descriptors[i]), words)
-            with progress_bar.get_lock():
-                progress_bar.update(images.stop - images.start)
-
-        map_blocks(describe, len(descriptors), _BATCH)
+    vectors = np.empty((len(features), words.size), np.float32)
+    batches = [slice(n, n + BATCH) for n in range(0, len(features), BATCH)]
+    tasks = (((features[batch], words),) for batch in batches)
+    with bar(len(features), "Describing", "image", progress) as progress_bar:
+        for batch, found in zip(batches, stream(describe_images, tasks), strict=True):
+            vectors[batch] = found
+            progress_bar.update(len(found))
     return vectors
+
+
+def describe_images(task: tuple[Sequence[Features], Float32Array]) -> Float32Array:
+    """Return the vectors of some images, one a row."""
+    features, words = task
+    with threadpool_limits(1, "blas"):  # more threads add in another order
+        return np.stack(
+            [_vlad_of_image(_root_sift(f.loaded().descriptors), words) for f in features]
+        )
 
 
 def _vlad_of_image(descriptors: Float32Array, words: Float32Array) -> Float32Array:
