@@ -10,9 +10,8 @@ import hashlib
 import os
 import pickle
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,10 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
+from nmfsync.runtime import compiling
 from nmfsync.runtime.files import atomic_write, is_writable, private_folder
-from nmfsync.runtime.progress import DELAY, bar, note
 
 _HASH = hashlib.sha256
-
-_COMPILATION = "numba:compile"  # numba's name of the event
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -124,63 +121,19 @@ def _folders(sources: Path) -> Iterator[Path]:
         yield temporary / own
 
 
-@contextmanager
-def compilation_shown(bars: bool = True) -> Iterator[None]:
-    """Say on stderr, once, if the block has to compile for longer than `DELAY`.
-
-    Parameters
-    ----------
-    bars : bool
-        Also show which kernel is compiled, if stderr is a terminal.
-    """
-    listener = _Listener(bars)
-    event.register(_COMPILATION, listener)
-    try:
-        yield
-    finally:
-        event.unregister(_COMPILATION, listener)
-        listener.close()
-
-
-class _Listener(event.Listener):  # type: ignore[misc]
+class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
     """Hears of every kernel that is compiled. numba compiles on one thread at a time."""
 
-    def __init__(self, bars: bool) -> None:
-        self._bars = bars
-        self._bar: Any = None
-        self._started: list[float] = []  # of a kernel, and of those that it calls
-        self._spent, self._kernels = 0.0, 0
-
     def on_start(self, event: Any) -> None:
-        self._started.append(time.monotonic())
-        self._kernels += 1
-        if self._spent + self._started[-1] - self._started[0] > DELAY:
-            self._show(event.data["dispatcher"].py_func.__name__)
+        compiling.start(event.data["dispatcher"].py_func.__name__, _is_kept)
 
     def on_end(self, event: Any) -> None:  # noqa: ARG002
-        started = self._started.pop()
-        if not self._started:
-            self._spent += time.monotonic() - started
-            self.close()
-
-    def _show(self, kernel: str) -> None:
-        _say_once()
-        if self._bar is None:
-            self._bar = bar(None, "Compiling", "kernel", self._bars, self._kernels)
-        self._bar.set_description_str(f"Compiling {kernel}", refresh=False)
-        self._bar.n = self._kernels
-        self._bar.refresh()
-
-    def close(self) -> None:
-        """Take the bar away until there is more to compile."""
-        if self._bar is not None:
-            self._bar.leave = False
-            self._bar.close()
-            self._bar = None
+        compiling.end()
 
 
-@cache
-def _say_once() -> None:
-    kept = _folder_of(Path(__file__).parent)
-    when = "the first time only" if kept else "every time, as no folder for it is writable"
-    note(f"Compiling for this computer, {when}: about half a minute")
+event.register("numba:compile", _Listener())  # numba's name of the event
+
+
+def _is_kept() -> bool:
+    """Whether the code of kernels of this package is kept for the next process."""
+    return _folder_of(Path(__file__).parent) is not None
