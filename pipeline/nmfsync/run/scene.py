@@ -40,6 +40,7 @@ from nmfsync.report.paper import write_scene_figures
 from nmfsync.report.scene_page import write_scene_report
 from nmfsync.run.export import export
 from nmfsync.run.image_pairs import without_wrong_pairs
+from nmfsync.run.kernels import compile_beside
 from nmfsync.run.prepare import Prepared, done_before, last_evaluation, prepare_scene
 from nmfsync.run.settings import NONE, Settings
 from nmfsync.run.stages import Stages
@@ -135,6 +136,7 @@ def run_prepared(
     step = progress or (lambda _step: None)
     scene, settings, folder = prepared.scene, prepared.settings, prepared.folder
     stages = Stages(folder / "stages", bars=progress is not None)
+    compile_beside(settings.solvers)
     step("features")
     scene, features = _extract(scene, settings, stages)
     step("matches")

@@ -82,6 +82,16 @@ def end() -> None:
         display.end()
 
 
+@contextmanager
+def counted(kernel: str, is_kept: Callable[[], bool]) -> Iterator[None]:
+    """Count the block as the compilation of a kernel."""
+    start(kernel, is_kept)
+    try:
+        yield
+    finally:
+        end()
+
+
 @cache
 def _say_once(kept: bool) -> None:
     when = "the first time only" if kept else "every time, as no folder for it is writable"
