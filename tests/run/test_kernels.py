@@ -66,3 +66,32 @@ def test_a_system_without_room_for_another_process_does_without(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", full)
     kernels.compile_beside(["clustersync"])
     kernels._start.cache_clear()
+
+
+PREPARED = (
+    "import sys\n"
+    "from nmfsync import Settings, run_scene\n"
+    "from nmfsync.run import scene\n"
+    "from nmfsync.synchronisation.clustersync import method\n"
+    "from numba.core.dispatcher import Dispatcher\n"
+    "def known():\n"
+    "    modules = [m for n, m in sys.modules.items() if n.startswith('nmfsync.')]\n"
+    "    kernels = {v for m in modules for v in vars(m).values() if isinstance(v, Dispatcher)}\n"
+    "    return {(k.py_func.__module__, k.py_func.__name__, s)\n"
+    "            for k in kernels for s in k.signatures}\n"
+    "scene.write_scene_report = scene.compile_beside = lambda *arguments: None\n"
+    "method.cluster_unweighted = None\n"
+    "scene._compile_matching()\n"
+    "scene._compile_method('clustersync', True)\n"
+    "before = known()\n"
+    "run_scene('sample/astronaut', Settings(methods=('clustersync',), features=60), 'out')\n"
+    "print(len(before), *{name for folder, name, _ in known() - before\n"
+    "                     if '.evaluation.' not in folder and '.ascending' not in folder})"
+)
+
+
+def test_what_is_compiled_before_a_stage_is_what_the_stage_needs(tmp_path):
+    """Else compiling would count as its time, or be done for matches of another kind."""
+    number, *others = python("-c", PREPARED, cwd=tmp_path).stdout.split()
+    assert int(number) > 10
+    assert others == []

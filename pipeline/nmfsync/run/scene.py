@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from nmfsync import synthetic
 from nmfsync.errors import (
@@ -336,7 +337,7 @@ def _leave_out_look_alikes(
         lambda: without_wrong_pairs(matches, keypoints, stages.bars)[1],
         lambda found: {"verdicts": np.array(json.dumps([asdict(v) for v in found]))},
         lambda arrays: [PairVerdict(**v) for v in json.loads(str(arrays["verdicts"]))],
-        lambda: _compile_method(DEFAULT_METHOD),
+        lambda: _compile_method(DEFAULT_METHOD, matches.weighted),
     )
     stages.keys[_stage_of("input")] = key_of(before, stages.keys[stage])
     wrong = {(v.i, v.j) for v in verdicts if not v.right}
@@ -397,7 +398,7 @@ def _synchronise(
         lambda: synchronise(matches, method, *arguments, progress=stages.bars, **options),
         lambda result: result.arrays(),
         matches_from_arrays,
-        lambda: _compile_method(method),
+        lambda: _compile_method(method, matches.weighted),
     )
 
 
@@ -423,11 +424,13 @@ def _compile_matching() -> None:
 
 
 @cache
-def _compile_method(name: str) -> None:
-    """Compile a method's kernels, so that this does not count as its time."""
+def _compile_method(name: str, weighted: bool) -> None:
+    """Compile a method's kernels for such matches, so that this does not count as its time."""
     if METHODS[name].compiles:
         W, _, sizes = synthetic.generate(k=6, d=4, rho=1.0, sigma=0.5)
-        synchronise(PairwiseMatches(W, sizes), name, universe_size=4)
+        p, q = sparse.triu(W, 1).nonzero()
+        weights = np.where((p + q) % 2, 0.9, 0.6) if weighted else None
+        synchronise(PairwiseMatches.from_entries(p, q, sizes, weights), name, universe_size=4)
 
 
 def _all_settings(settings: Settings, used: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
