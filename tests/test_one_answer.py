@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from builders import lose_a_file
 from nmfsync import (
     METHODS,
     MultiMatching,
@@ -90,6 +91,7 @@ def test_one_answer_from_descriptors(tmp_path):
         stored = np.load(methods / "quickmatch.npz")
         assert np.array_equal(result.universe, stored["universe"])
         shutil.rmtree(methods)
+        lose_a_file(tmp_path)
 
     matches.save(tmp_path / "matches.npz")
     with pytest.raises(NmfsyncError, match=r"^quickmatch needs the descriptors .* or another meth"):

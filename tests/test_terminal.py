@@ -9,9 +9,8 @@ import pytest
 from skimage import data
 
 from builders import noisy
-from nmfsync.cli.results import new_console, print_scene
-from nmfsync.evaluation.image_graph import ImageGraph
-from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation
+from nmfsync.cli.scenes import new_console, print_scene
+from nmfsync.evaluation.summary import ImageGraph, MethodEvaluation, SceneEvaluation
 from nmfsync.synchronisation.methods import METHODS
 
 LONG = "a_method_of_somebody_with_a_very_long_name"

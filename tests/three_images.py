@@ -11,7 +11,8 @@ from nmfsync import MultiMatching
 from nmfsync.evaluation.confidence import estimate_confidence
 from nmfsync.evaluation.curves import ratio_curve
 from nmfsync.evaluation.errors import match_errors
-from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image_pairs
+from nmfsync.evaluation.measure import evaluate, evaluate_image_pairs
+from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.report.scene_page import write_scene_report
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.truth import Homographies

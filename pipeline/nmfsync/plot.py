@@ -6,6 +6,8 @@ columns), or a number of inches. `methods` chooses methods and their order; "inp
 The figures belong to no window: notebooks show them, and `save` writes them.
 """
 
+import nmfsync.report.figures  # noqa: F401  # isort: skip  imports matplotlib first
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -9,7 +9,8 @@ from skimage import data
 
 from nmfsync import extract_all, load_scene, match, synchronise
 from nmfsync.evaluation.confidence import Confidence, estimate_confidence
-from nmfsync.evaluation.image_graph import ImageGraph, graph_of_images, image_graph
+from nmfsync.evaluation.image_graph import graph_of_images, image_graph
+from nmfsync.evaluation.summary import ImageGraph
 from nmfsync.types.matches import MultiMatching
 
 

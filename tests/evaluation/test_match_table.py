@@ -14,7 +14,7 @@ from nmfsync.evaluation.match_table import (
     judge_matches,
     match_table,
 )
-from nmfsync.evaluation.summary import evaluate_image_pairs
+from nmfsync.evaluation.measure import evaluate_image_pairs
 from two_images import TWO, shifted_by
 
 LARGER = [101] * 5

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rendered
+from builders import lose_a_file
 from faults.commands import results_of
 from nmfsync import Settings, run_scene
 from nmfsync.run import scene as run_module
@@ -160,6 +161,7 @@ def run_after(damages: dict[str, Callable], kind: str, finished: Path, folder: P
         rng = random.Random(f"{kind} {name} {seed}")
         damage(path, others[0], rng)
         make_later_ones_missing(out, kind)
+        lose_a_file(out)
         try:
             with few_depths():
                 run_scene(str(finished / "board"), SETTINGS, out)

@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from nmfsync.evaluation.image_graph import ImageGraph, image_graph
+from nmfsync.evaluation.image_graph import image_graph
+from nmfsync.evaluation.summary import ImageGraph
 from nmfsync.report.figures.image_graph import _places, image_graph_figure
 from nmfsync.report.image_graph import graph_picture, graph_sentences, graph_warnings
 

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
+from builders import lose_a_file
 from nmfsync import (
     METHODS,
     MultiMatching,
@@ -127,8 +128,10 @@ def test_every_result_is_compared_with_the_truth_once(sample, tmp_path, monkeypa
         return measure_errors(matches, *others)
 
     monkeypatch.setattr(run, "match_errors", counted)
-    monkeypatch.setattr("nmfsync.evaluation.summary.match_errors", counted)
-    run_scene("sample/astronaut", QUICK, copy_of(sample, tmp_path))
+    monkeypatch.setattr("nmfsync.evaluation.measure.match_errors", counted)
+    out = copy_of(sample, tmp_path)
+    lose_a_file(out)
+    run_scene("sample/astronaut", QUICK, out)
     assert len(calls) == 3  # input, nmfsync, spectral
 
 
@@ -211,6 +214,8 @@ def test_second_run_computes_nothing_and_says_the_same(sample, tmp_path, monkeyp
     out = copy_of(sample, tmp_path)
     names = computed(monkeypatch)
     assert run_scene("sample/astronaut", QUICK, out) == sample[0]
+    lose_a_file(out)
+    assert run_scene("sample/astronaut", QUICK, out) == sample[0]
     assert names == []
 
 
@@ -244,6 +249,7 @@ def test_a_damaged_stage_is_made_again(sample, tmp_path, monkeypatch):
     out = copy_of(sample, tmp_path)
     stage = out / "sample/astronaut/stages/matches.npz"
     stage.write_bytes(stage.read_bytes()[:1000])
+    lose_a_file(out)
     names = computed(monkeypatch)
     evaluation = run_scene("sample/astronaut", QUICK, out)
     assert names == []  # the matches of every pair are kept beside it

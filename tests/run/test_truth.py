@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rendered
-from builders import make_features, one_line
+from builders import lose_a_file, make_features, one_line
 from nmfsync import NmfsyncError, Settings, load_scene, run_scene
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.report.scene_page import write_scene_report
@@ -65,6 +65,7 @@ def test_depths_are_made_from_the_images_where_there_are_no_others(made, folder,
     assert evaluation.truth == "depths (reconstructed)"
     for name in ("cameras.png", "epipolar.png", "fcm.png", "stages/depths.npz"):
         assert (tmp_path / "out/images/scene" / name).is_file()
+    lose_a_file(tmp_path / "out")
     again = run_scene(folder, QUICK, tmp_path / "out")  # from the stored depths
     assert again.methods["input"].fcm == evaluation.methods["input"].fcm
 
@@ -89,6 +90,7 @@ def test_quality_of_reconstructed_depths_is_measured_on_the_scene_itself(
     assert quality["within"] > 0.95
     out = tmp_path / "out/images/scene"
     assert json.loads((out / "evaluation.json").read_text())["depth_quality"] == quality
+    lose_a_file(tmp_path / "out")
     monkeypatch.setattr(truth, "held_out_quality", None)  # kept, not measured again
     assert run_scene(folder, QUICK, tmp_path / "out").depth_quality == quality
 

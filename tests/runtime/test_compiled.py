@@ -16,7 +16,7 @@ from numba.core.dispatcher import Dispatcher
 
 import nmfsync
 from nmfsync.runtime import compiled as module
-from nmfsync.runtime import files
+from nmfsync.runtime import compiling, files
 
 PACKAGE = Path(nmfsync.__file__).parent
 
@@ -177,12 +177,12 @@ def test_no_code_is_read_from_a_folder_that_others_can_write_to(tmp_path, monkey
 
 
 def test_compiling_is_announced_once_if_it_takes_long(twice, capsys, monkeypatch):
-    module._say_once.cache_clear()
-    with module.compilation_shown():
+    compiling._say_once.cache_clear()
+    with compiling.compilation_shown():
         twice(4)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(module, "DELAY", -1)
-    with module.compilation_shown():
+    monkeypatch.setattr(compiling, "DELAY", -1)
+    with compiling.compilation_shown():
         twice(4.0)
         twice(4j)
     line = "Compiling for this computer, the first time only: about half a minute\n"

@@ -13,7 +13,7 @@ from builders import make_features, noisy, with_descriptors
 from nmfsync import METHODS, Settings, run_scene, synchronise
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.evaluation.errors import epipolar_errors, match_errors
-from nmfsync.evaluation.summary import evaluate
+from nmfsync.evaluation.measure import evaluate
 from nmfsync.features.extract import extract_all
 from nmfsync.runtime import progress
 from nmfsync.synchronisation.numerics import eigenpairs as eigen

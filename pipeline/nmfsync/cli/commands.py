@@ -291,7 +291,7 @@ def run(
     scenes and evaluation.csv. A folder of images gets OUT/images/FOLDER.
     A run that was interrupted continues where it stopped.
     """
-    from nmfsync.cli import results
+    from nmfsync.cli import scenes
     from nmfsync.run.batch import run_scenes
     from nmfsync.runtime.provenance import command_line
 
@@ -326,11 +326,11 @@ def run(
             progress=True,
             command=command_line(sys.argv[1:]),
         )
-    console = results.new_console()
+    console = scenes.new_console()
     for evaluation in batch.evaluations.values():
-        results.print_scene(console, evaluation, out)
+        scenes.print_scene(console, evaluation, out)
     if batch.evaluations:
-        results.print_exports(colmap, hloc, (targets or ["sample"])[0])
+        scenes.print_exports(colmap, hloc, (targets or ["sample"])[0])
     for target, report in batch.reports.items():
         say(f"All of {target}: {report}")
     if batch.failures:

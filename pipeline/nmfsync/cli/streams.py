@@ -45,7 +45,7 @@ def stopped_by_signals() -> Iterator[None]:
 @contextmanager
 def interruptible(remark: str) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end work with one line; what is compiled meanwhile is shown."""
-    from nmfsync.runtime.compiled import compilation_shown
+    from nmfsync.runtime.compiling import compilation_shown
 
     try:
         with compilation_shown():

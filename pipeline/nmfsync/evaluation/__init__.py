@@ -4,46 +4,11 @@
 `gt_error`, `precision`, `recall` and `f_score` need the true matrix of matches.
 `cycle_error` and `track_counts` need the matches alone. `estimate_confidence`
 estimates how many matches are right without any truth.
+
+Names are loaded when they are first used: the figures of an earlier run are read without what
+measures them.
 """
 
-from nmfsync.evaluation.confidence import (
-    Confidence,
-    estimate_confidence,
-    precision_by_image_pair,
-    precision_by_track,
-    reliability,
-)
-from nmfsync.evaluation.curves import THRESHOLDS, fcm, precision_at, ratio_curve
-from nmfsync.evaluation.cycles import cycle_error
-from nmfsync.evaluation.errors import MatchErrors, epipolar_errors, match_errors
-from nmfsync.evaluation.image_graph import ImageGraph, graph_of_images
-from nmfsync.evaluation.scores import f_score, gt_error, precision, recall
-from nmfsync.evaluation.summary import MethodEvaluation, SceneEvaluation, evaluate
-from nmfsync.evaluation.tracks import TrackCounts, track_counts
+import lazy_loader
 
-__all__ = [
-    "THRESHOLDS",
-    "Confidence",
-    "ImageGraph",
-    "MatchErrors",
-    "MethodEvaluation",
-    "SceneEvaluation",
-    "TrackCounts",
-    "cycle_error",
-    "epipolar_errors",
-    "estimate_confidence",
-    "evaluate",
-    "f_score",
-    "fcm",
-    "graph_of_images",
-    "gt_error",
-    "match_errors",
-    "precision",
-    "precision_at",
-    "precision_by_image_pair",
-    "precision_by_track",
-    "ratio_curve",
-    "recall",
-    "reliability",
-    "track_counts",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,12 +1,13 @@
 """How the images of a scene hang together: parts, weak ties, and images that look unrelated."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from nmfsync.evaluation.confidence import Confidence, precision_by_image_pair
+from nmfsync.evaluation.summary import ImageGraph
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import Matches
 
@@ -27,38 +28,6 @@ ENOUGH = 10.0
 WEAK = 0.1  # of the typical image's best tie: a weaker one is called weak
 
 STRONGEST = 4  # ties of an image that are kept besides those that hold a part together
-
-
-@dataclass(frozen=True)
-class ImageGraph:
-    """The images as nodes, linked where more matches are right than chance would give.
-
-    Images are counted from 0. The strength of a tie is the estimated number of right matches
-    less those of chance.
-
-    Attributes
-    ----------
-    parts : list of list of int
-        The images of every connected part with two images or more, the largest part first.
-    unrelated : list of int
-        The images that are linked to no other one, though the typical one is linked well.
-    clear : bool
-        Whether the typical image is linked well, so that links that are missing say something.
-    weak : list of int
-        The images whose best tie is much weaker than that of the typical image.
-    bridges : list of (int, int)
-        Ties that are as weak, and yet the strongest ones between two groups of images.
-    ties : list of (int, int, float)
-        Pairs of linked images and the strength of their tie: those that hold the parts
-        together (a maximum spanning tree), and the four strongest of every image.
-    """
-
-    parts: list[list[int]] = field(default_factory=list)
-    unrelated: list[int] = field(default_factory=list)
-    clear: bool = False
-    weak: list[int] = field(default_factory=list)
-    bridges: list[tuple[int, int]] = field(default_factory=list)
-    ties: list[tuple[int, int, float]] = field(default_factory=list)
 
 
 def graph_of_images(result: Matches, confidence: Confidence) -> ImageGraph:

@@ -93,12 +93,14 @@ def describe(found, decoys, left, right):
     grid = _make_grid(found, left)
     agreeing = np.empty(len(found))
     for n in range(len(found)):
-        agreeing[n], _ = _ask(found[n, LEFT], found[n, RIGHT], found, weight, left, right, grid)
+        p, q = int(found[n, LEFT]), int(found[n, RIGHT])  # of the types of the call below
+        agreeing[n], _ = _ask(p, q, found, weight, left, right, grid)
     for n in range(len(found)):
         weight[n] *= agreeing[n] / (agreeing[n] + 1.0)
     rows = len(found)
     match_of_left, match_of_right = _matches_of(found, len(left), len(right))
-    for decoy in decoys:
+    for n in range(len(decoys)):
+        decoy = decoys[n]
         at_left, at_right = match_of_left[decoy[LEFT]], match_of_right[decoy[RIGHT]]
         if decoy[SECOND_DISTANCE] == NO_SECOND or _same_place(
             decoy, at_left, at_right, found, left, right

@@ -192,8 +192,10 @@ def _match_all(left, right, pairs, barred, starts):
         i, j = pairs[n]
         matched = _match_pair(left, right, i, j, tile, barred[starts[n] : starts[n + 1]])
         counts[n] = len(matched)
-        found[total : total + len(matched)] = matched
-        total += len(matched)
+        for match in matched:  # not as a block, whose check of shapes takes long to compile
+            for column in range(4):
+                found[total, column] = match[column]
+            total += 1
     return found[:total].copy(), counts
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from nmfsync.evaluation.confidence import Confidence
 from nmfsync.evaluation.contradictions import inconsistent_components
-from nmfsync.evaluation.image_graph import ImageGraph
 from nmfsync.evaluation.match_table import (
     MatchTable,
     PairCounts,
@@ -16,6 +15,7 @@ from nmfsync.evaluation.match_table import (
     judge_matches,
     match_table,
 )
+from nmfsync.evaluation.summary import ImageGraph
 from nmfsync.evaluation.tracks import Change
 from nmfsync.report.estimates import (
     MOST_ROWS,

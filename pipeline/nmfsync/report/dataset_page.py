@@ -120,6 +120,7 @@ def write_dataset_report(
     labels: Mapping[str, str] | None = None,
     left_out: Sequence[str] = (),
     figures: bool = False,
+    origin: str | None = None,
 ) -> None:
     """Write `report.html`, `evaluation.csv` and, with truth, pictures of several scenes.
 
@@ -141,6 +142,8 @@ def write_dataset_report(
         Messages about scenes that could not be evaluated.
     figures : bool
         Also write the figures for papers.
+    origin : str, optional
+        See `publication`.
 
     Raises
     ------
@@ -186,7 +189,7 @@ def write_dataset_report(
             remarks=[f"{e.scene}: {text}" for e in evaluations for text in e.remarks],
         )
     )
-    with publication(folder) as new:
+    with publication(folder, origin) as new:
         for picture in plots + reliability:
             write_bytes(new / picture.file, picture.png)
         _write_csv(new / "evaluation.csv", evaluations)

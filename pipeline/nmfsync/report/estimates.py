@@ -1,14 +1,17 @@
 """How right matches are by the estimate that needs no ground truth: sentences and rows."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from nmfsync.errors import printable
-from nmfsync.evaluation.confidence import Confidence, precision_by_image_pair
-from nmfsync.evaluation.summary import ImagePairEvaluation, SceneEvaluation
-from nmfsync.report.figures.style import HEADLINE, style_of
+from nmfsync.evaluation.summary import HEADLINE, ImagePairEvaluation, SceneEvaluation
+from nmfsync.report.method_styles import style_of
 from nmfsync.report.page import count, percent, whole_percent
 from nmfsync.types.arrays import IntArray
-from nmfsync.types.matches import Matches
+
+if TYPE_CHECKING:  # a run with nothing to do prints a sentence of these, and needs no more
+    from nmfsync.evaluation.confidence import Confidence
+    from nmfsync.types.matches import Matches
 
 # A pair of images is doubtful if less than this share of its matches is right, by the estimate. A
 # pair with fewer matches says nothing.
@@ -43,7 +46,7 @@ def estimate_text(precision: float, matches: int, what: str) -> str:
     return f"About {whole_percent(precision)} of the {count(matches)} {what} are right"
 
 
-def result_sentence(confidence: Confidence, source: str) -> str:
+def result_sentence(confidence: "Confidence", source: str) -> str:
     """Say how right the matches of a result are, estimated from `source`; "" without matches."""
     if confidence.precision is None:
         return ""
@@ -51,7 +54,7 @@ def result_sentence(confidence: Confidence, source: str) -> str:
     return f"{text} (estimated from {source})."
 
 
-def names_of(matches: Matches) -> Sequence[str]:
+def names_of(matches: "Matches") -> Sequence[str]:
     """Return the names of the images, or else their numbers from 0, as in `tracks.csv`."""
     source = matches.source
     return (
@@ -61,7 +64,7 @@ def names_of(matches: Matches) -> Sequence[str]:
     )
 
 
-def image_pairs_of(confidence: Confidence, image_of: IntArray) -> list[ImagePairEvaluation]:
+def image_pairs_of(confidence: "Confidence", image_of: IntArray) -> list[ImagePairEvaluation]:
     """Return the pairs of images of matches without truth.
 
     Parameters
@@ -70,6 +73,8 @@ def image_pairs_of(confidence: Confidence, image_of: IntArray) -> list[ImagePair
     image_of : (m,) ints
         The image of every feature.
     """
+    from nmfsync.evaluation.confidence import precision_by_image_pair
+
     columns = (column.tolist() for column in precision_by_image_pair(confidence, image_of))
     return [
         ImagePairEvaluation((a, b), matches, precision, None)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from nmfsync.errors import shown
-from nmfsync.evaluation.image_graph import ImageGraph
+from nmfsync.evaluation.summary import ImageGraph
 from nmfsync.report.figures.image_graph import image_graph_figure
 from nmfsync.report.figures.style import to_png
 from nmfsync.report.page import Picture, count, joined

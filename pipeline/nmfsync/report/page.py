@@ -5,16 +5,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from nmfsync.errors import printable
 from nmfsync.evaluation.summary import MethodEvaluation
-from nmfsync.report.glossary import Glossary
-from nmfsync.report.sources import sources_of
 from nmfsync.runtime.files import atomic_write
+
+if TYPE_CHECKING:  # what is not written as a page needs no templates
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 
 @dataclass(frozen=True)
@@ -145,18 +144,25 @@ def judged_share(method: MethodEvaluation) -> float | None:
     return method.judged / (2 * method.matchings) if method.fcm and method.matchings else None
 
 
-def unbroken(sentence: str) -> Markup:
+def unbroken(sentence: str) -> "Markup":
     """Keep numbers and their percent signs in one line; the text stays as it is."""
+    from markupsafe import Markup
+
     parts = re.split(r"(\(?[\d.,]+ %)", printable(sentence))
     write = Markup('<span class="unbroken">{}</span>').format
     return Markup("").join(write(part) if part.endswith(" %") else part for part in parts)
 
 
-def environment() -> Environment:
+def environment() -> "Environment":
     """Return the environment of the templates of one page, which escape all text put into them.
 
     A page whose `method_keys` are given lists the sources of these methods.
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from nmfsync.report.glossary import Glossary
+    from nmfsync.report.sources import sources_of
+
     environment = Environment(
         loader=PackageLoader("nmfsync.report"),
         autoescape=True,

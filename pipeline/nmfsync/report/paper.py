@@ -1,5 +1,7 @@
 """The figures of the pages for papers: as PDF and SVG, as wide as a column or the text."""
 
+import nmfsync.report.figures  # noqa: F401  # isort: skip  imports matplotlib first
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from nmfsync.report.figures.style import style_of
+from nmfsync.report.method_styles import style_of
 
 
 class Source(NamedTuple):

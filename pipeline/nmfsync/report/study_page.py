@@ -1,5 +1,7 @@
 """The page about a study, and its figure."""
 
+import nmfsync.report.figures  # noqa: F401  # isort: skip  imports matplotlib first
+
 from collections.abc import Sequence
 from pathlib import Path
 

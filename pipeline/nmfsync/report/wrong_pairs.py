@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmfsync.evaluation.image_graph import ImageGraph, linked_images
+from nmfsync.evaluation.image_graph import linked_images
+from nmfsync.evaluation.summary import ImageGraph
 from nmfsync.exchange.pairs_table import evidence_fields
 from nmfsync.report.figures.image_graph import MOST_NUMBERS, pair_graph_figures
 from nmfsync.report.figures.style import to_png

@@ -8,20 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from joblib import Parallel, delayed
-
 from nmfsync.errors import NmfsyncError, printable, reason_of
 from nmfsync.evaluation.summary import SceneEvaluation
-from nmfsync.report.dataset_page import write_dataset_report
-from nmfsync.run.export import check_exports
-from nmfsync.run.scene import run_scene
+from nmfsync.run.prepare import done_before, prepare_scene
 from nmfsync.run.settings import Settings
 from nmfsync.runtime.cache import code_of_pages, key_of
-from nmfsync.runtime.compiled import compilation_shown
+from nmfsync.runtime.compiling import compilation_shown
 from nmfsync.runtime.engine import engine as use_engine
 from nmfsync.runtime.engines import DEFAULT_ENGINE
 from nmfsync.runtime.progress import Bar
-from nmfsync.runtime.publish import made_from, remember_origin
+from nmfsync.runtime.publish import made_from
 from nmfsync.runtime.workers import ending_with_this_process, results_of
 from nmfsync.scenes.catalogue import datasets, is_in_catalogue, scene_names
 from nmfsync.scenes.layouts import has_truth, name_of_folder
@@ -98,7 +94,10 @@ def run_scenes(
             f"several jobs work with engine {DEFAULT_ENGINE} only, got engine {engine}; "
             "use --jobs 1"
         )
-    check_exports(settings, list(names))
+    if settings.exports:
+        from nmfsync.run.export import check_exports
+
+        check_exports(settings, list(names))
     batch = Batch()
     with use_engine(engine, address):
         _run_all(batch, names, settings, out, data, jobs, progress, command)
@@ -159,6 +158,8 @@ def _run_all(
                 step = _advance(bar, name) if progress else None
                 finished(name, _run_one(name, settings, out, data, step, first, command))
         else:
+            from joblib import Parallel, delayed
+
             here = Path.cwd()
             work = (
                 delayed(_run_elsewhere)(
@@ -192,7 +193,12 @@ def _run_one(
 ) -> SceneEvaluation | str:
     """Run one scene; return its evaluation, or what is wrong with it."""
     try:
-        return run_scene(name, settings, out, data, progress, first, command)
+        prepared = prepare_scene(name, settings, out, data, progress, first)
+        if (evaluation := done_before(prepared, progress)) is None:
+            from nmfsync.run.scene import run_prepared  # which takes a second
+
+            evaluation = run_prepared(prepared, progress, command)
+        return evaluation
     except (NmfsyncError, OSError, MemoryError) as error:
         return reason_of(error)
 
@@ -234,6 +240,9 @@ def _write_report(
     described = [evaluation.to_dict() for evaluation in evaluations]
     origin = key_of(code_of_pages(), entry.title, described, labels, left_out, figures)
     if not made_from(out / target, origin):
-        write_dataset_report(out / target, entry.title, evaluations, labels, left_out, figures)
-        remember_origin(out / target, origin)
+        from nmfsync.report.dataset_page import write_dataset_report
+
+        write_dataset_report(
+            out / target, entry.title, evaluations, labels, left_out, figures, origin
+        )
     batch.reports[target] = out / target / "report.html"

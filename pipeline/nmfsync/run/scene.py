@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from nmfsync import synthetic
 from nmfsync.errors import (
     NmfsyncError,
     NmfsyncWarning,
     TooLargeError,
-    collected_warnings,
 )
 from nmfsync.evaluation.confidence import (
     Confidence,
@@ -25,7 +25,8 @@ from nmfsync.evaluation.confidence import (
 from nmfsync.evaluation.curves import ratio_curve
 from nmfsync.evaluation.errors import MatchErrors, match_errors
 from nmfsync.evaluation.image_graph import graph_of_images
-from nmfsync.evaluation.summary import SceneEvaluation, evaluate, evaluate_image_pairs
+from nmfsync.evaluation.measure import evaluate, evaluate_image_pairs
+from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.exchange.tracks import write_tracks
 from nmfsync.matching.cues import describe
 from nmfsync.matching.kernels import LENGTH
@@ -36,26 +37,25 @@ from nmfsync.matching.verification import count_verified, verify
 from nmfsync.report.image_graph import graph_warnings
 from nmfsync.report.paper import write_scene_figures
 from nmfsync.report.scene_page import write_scene_report
-from nmfsync.run.export import check_exports, check_targets, export
+from nmfsync.run.export import export
 from nmfsync.run.features import extract_features
-from nmfsync.run.folders import claim_folder
 from nmfsync.run.image_pairs import without_wrong_pairs
+from nmfsync.run.kernels import compile_beside
+from nmfsync.run.prepare import Prepared, done_before, last_evaluation, prepare_scene
 from nmfsync.run.settings import NONE, Settings
 from nmfsync.run.stages import Stages
-from nmfsync.run.truth import measure_depth_quality, poses_of, with_truth
+from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import (
     Arrays,
     code_behind,
     code_of,
-    code_of_pages,
     key_of,
     versions,
 )
-from nmfsync.runtime.files import sha256_of, sweep_below
-from nmfsync.runtime.provenance import Clock, Costs
-from nmfsync.runtime.publish import made_from, publication, remember_origin
-from nmfsync.scenes.catalogue import load_scene
-from nmfsync.scenes.scene import Scene, scene_folder
+from nmfsync.runtime.files import sha256_of
+from nmfsync.runtime.provenance import Costs
+from nmfsync.runtime.publish import publication
+from nmfsync.scenes.scene import Scene
 from nmfsync.synchronisation.duplicates import mark_duplicates
 from nmfsync.synchronisation.methods import (
     DEFAULT_METHOD,
@@ -64,7 +64,6 @@ from nmfsync.synchronisation.methods import (
     resolve_universe_size,
 )
 from nmfsync.synchronisation.synchronise import synchronise
-from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.types.arrays import IntArray
 from nmfsync.types.features import DescriptorsOf, Features
 from nmfsync.types.matches import (
@@ -125,29 +124,22 @@ def run_scene(
     OSError
         If the output cannot be written.
     """
-    settings, clock = settings or Settings(), Clock()
-    check_exports(settings, [name])
+    prepared = prepare_scene(name, settings, out, data, progress, first)
+    return done_before(prepared, progress) or run_prepared(prepared, progress, command)
+
+
+def run_prepared(
+    prepared: Prepared, progress: Callable[[str], None] | None, command: str
+) -> SceneEvaluation:
+    """Take a scene from its images to its report; see `run_scene`."""
     step = progress or (lambda _step: None)
-    step("images")
-    with collected_warnings() as remarks:
-        scene = load_scene(name, data)
-    own_photographs = scene.folder is not None and scene.truth is None and scene.cameras is None
-    settings = settings.resolved(own_photographs, len(scene.paths))
-    for_mapper = own_photographs or bool(settings.exports)
-    own = claim_folder(scene, Path(out), first)
-    if own != scene.name:
-        remarks.append(
-            f"the output folder {scene.name} belongs to another input, or holds other files; "
-            f"the results of this one are in {own}; give another --out to keep the name"
-        )
-    scene, folder = replace(scene, name=own), scene_folder(Path(out), own)
-    check_targets(settings, scene, name, folder)
-    sweep_below(folder)
+    scene, settings, folder = prepared.scene, prepared.settings, prepared.folder
     stages = Stages(folder / "stages", bars=progress is not None)
+    compile_beside(settings.solvers)
     step("features")
     scene, features = extract_features(scene, settings, stages)
     step("matches")
-    matches, verification, verdicts = _match(scene, features, settings, stages, for_mapper)
+    matches, verification, verdicts = _match(scene, features, settings, stages, prepared.for_mapper)
     step("truth")
     scene = with_truth(scene, features, matches, stages)
     depth_quality = measure_depth_quality(scene, features, stages)
@@ -165,7 +157,7 @@ def run_scene(
             too_large.append(f"{method} left out: {error}")
     if settings.solvers and len(results) == 1:
         raise NmfsyncError(f"{scene.name}: {'; '.join(too_large)}")
-    export(settings, scene, name, features, results, folder)
+    export(settings, scene, prepared.target, features, results, folder)
     step("report")
     errors = {
         method: match_errors(result, features, scene.truth, stages.bars)
@@ -201,7 +193,10 @@ def run_scene(
             )
             for method, result in results.items()
         },
-        warnings=remarks + graph_warnings(graph, scene.names) + stages.warnings() + too_large,
+        warnings=prepared.remarks
+        + graph_warnings(graph, scene.names)
+        + stages.warnings()
+        + too_large,
         left_out=dict(scene.left_out),
         tracks=tracks,
         ratio_curve=_ratio_curve(matches, errors["input"], scene),
@@ -211,37 +206,14 @@ def run_scene(
         verification=verification,
         image_graph=graph,
         verdicts=verdicts,
-        provenance=clock.provenance(command, _inputs(scene), _costs(stages)),
+        provenance=prepared.clock.provenance(command, _inputs(scene), _costs(stages)),
     )
-    origin = _origin(scene, features, errors, confidences, evaluation, settings, stages)
-    if made_from(folder, origin):
-        text = (folder / "evaluation.json").read_text(encoding="utf-8")
-        return replace(evaluation, provenance=json.loads(text)["provenance"])
-    _write(folder, scene, features, results, errors, confidences, evaluation, settings.figures)
-    remember_origin(folder, origin)
+    before = last_evaluation(prepared)
+    if before == evaluation:  # apart from when and how
+        return before
+    with publication(folder, prepared.origin) as new:
+        _write(new, scene, features, results, errors, confidences, evaluation, settings.figures)
     return evaluation
-
-
-def _origin(
-    scene: Scene,
-    features: Sequence[Features],
-    errors: Mapping[str, MatchErrors],
-    confidences: Mapping[str, Confidence],
-    evaluation: SceneEvaluation,
-    settings: Settings,
-    stages: Stages,
-) -> str:
-    """Digest all that the files of a scene follow from, but for when and how they were made."""
-    points = []
-    if isinstance(scene.truth, DepthMaps | FeatureDepths):
-        points = [scene.truth.points(i, f.xy) for i, f in enumerate(features)]
-    arrays = [array for name in errors for array in (errors[name].error, *confidences[name])]
-    described = replace(evaluation, provenance={}).to_dict()
-    cameras = poses_of(scene.cameras) if scene.cameras else None
-    images = [scene.names, scene.labels, scene.digests or [sha256_of(p) for p in scene.paths]]
-    return key_of(
-        code_of_pages(), described, images, cameras, settings.figures, stages.keys, *points, *arrays
-    )
 
 
 def _inputs(scene: Scene) -> dict[str, str]:
@@ -319,7 +291,7 @@ def _leave_out_look_alikes(
         lambda: without_wrong_pairs(matches, keypoints, stages.bars)[1],
         lambda found: {"verdicts": np.array(json.dumps([asdict(v) for v in found]))},
         lambda arrays: [PairVerdict(**v) for v in json.loads(str(arrays["verdicts"]))],
-        lambda: _compile_method(DEFAULT_METHOD),
+        lambda: _compile_method(DEFAULT_METHOD, matches.weighted),
     )
     stages.keys[_stage_of("input")] = key_of(before, stages.keys[stage])
     wrong = {(v.i, v.j) for v in verdicts if not v.right}
@@ -380,7 +352,7 @@ def _synchronise(
         lambda: synchronise(matches, method, *arguments, progress=stages.bars, **options),
         lambda result: result.arrays(),
         matches_from_arrays,
-        lambda: _compile_method(method),
+        lambda: _compile_method(method, matches.weighted),
     )
 
 
@@ -406,11 +378,13 @@ def _compile_matching() -> None:
 
 
 @cache
-def _compile_method(name: str) -> None:
-    """Compile a method's kernels, so that this does not count as its time."""
+def _compile_method(name: str, weighted: bool) -> None:
+    """Compile a method's kernels for such matches, so that this does not count as its time."""
     if METHODS[name].compiles:
         W, _, sizes = synthetic.generate(k=6, d=4, rho=1.0, sigma=0.5)
-        synchronise(PairwiseMatches(W, sizes), name, universe_size=4)
+        p, q = sparse.triu(W, 1).nonzero()
+        weights = np.where((p + q) % 2, 0.9, 0.6) if weighted else None
+        synchronise(PairwiseMatches.from_entries(p, q, sizes, weights), name, universe_size=4)
 
 
 def _all_settings(settings: Settings, used: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -423,11 +397,12 @@ def _all_settings(settings: Settings, used: Mapping[str, Mapping[str, Any]]) -> 
     values = asdict(settings)
     for name in ("figures", "colmap", "hloc"):  # which change no result
         del values[name]
+    values["methods"] = list(settings.methods or ())  # as JSON has it
     return {**values, "theta": theta, "options": options, "versions": versions()}
 
 
 def _write(
-    folder: Path,
+    new: Path,
     scene: Scene,
     features: Sequence[Features],
     results: dict[str, Matches],
@@ -436,15 +411,14 @@ def _write(
     evaluation: SceneEvaluation,
     figures: bool,
 ) -> None:
-    """Write everything a scene's folder shows."""
-    with publication(folder) as new:
-        text = json.dumps(evaluation.to_dict(), indent=1)
-        (new / "evaluation.json").write_text(text, encoding="utf-8")
-        tracks = results[evaluation.tracks]
-        if isinstance(tracks, MultiMatching):
-            precision = precision_by_track(confidences[evaluation.tracks], tracks)
-            xy = [f.xy for f in features]
-            write_tracks(new / "tracks.csv", tracks, scene.names, xy, precision)
-        write_scene_report(new, scene, features, results, errors, confidences, evaluation)
-        if figures:
-            write_scene_figures(new, scene, features, results, errors, evaluation)
+    """Write everything a scene's folder shows to a new one."""
+    text = json.dumps(evaluation.to_dict(), indent=1)
+    (new / "evaluation.json").write_text(text, encoding="utf-8")
+    tracks = results[evaluation.tracks]
+    if isinstance(tracks, MultiMatching):
+        precision = precision_by_track(confidences[evaluation.tracks], tracks)
+        xy = [f.xy for f in features]
+        write_tracks(new / "tracks.csv", tracks, scene.names, xy, precision)
+    write_scene_report(new, scene, features, results, errors, confidences, evaluation)
+    if figures:
+        write_scene_figures(new, scene, features, results, errors, evaluation)

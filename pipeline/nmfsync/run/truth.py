@@ -20,7 +20,7 @@ from nmfsync.truth.mesh import mesh_beside, render_mesh
 from nmfsync.truth.plane_sweep import sweep_depths
 from nmfsync.truth.quality import DepthQuality, depth_quality, held_out_quality
 from nmfsync.truth.views import neighbouring_views
-from nmfsync.types.camera import Camera
+from nmfsync.types.camera import Camera, poses_of
 from nmfsync.types.features import Features
 from nmfsync.types.matches import PairwiseMatches
 from nmfsync.types.truth import Homographies, Truth
@@ -149,11 +149,6 @@ def _true_depths(
         camera.project(truth.points(i, positions))[1]
         for i, (camera, positions) in enumerate(zip(cameras, xy, strict=True))
     ]
-
-
-def poses_of(cameras: Sequence[Camera]) -> list[Any]:
-    """Everything that a camera is, as JSON can hold it."""
-    return [[c.K.tolist(), c.R.tolist(), c.t.tolist(), c.size, c.distortion] for c in cameras]
 
 
 def _bounds(scene: Scene) -> list[Any] | None:

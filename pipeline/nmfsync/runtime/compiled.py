@@ -10,9 +10,8 @@ import hashlib
 import os
 import pickle
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,10 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
+from nmfsync.runtime import claims, compiling
 from nmfsync.runtime.files import atomic_write, is_writable, private_folder
-from nmfsync.runtime.progress import DELAY, bar, note
 
 _HASH = hashlib.sha256
-
-_COMPILATION = "numba:compile"  # numba's name of the event
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -38,7 +35,9 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
 
     The compiled function releases the GIL.
     """
-    kernel: Callable[..., Any] = numba.njit(nogil=True, **options)(function)
+    # Without the wrapper for callers in C: there are none, and it takes a tenth of the time.
+    options = {"nogil": True, "no_cfunc_wrapper": True, **options}
+    kernel: Callable[..., Any] = numba.njit(**options)(function)
     kernel._cache = _MachineCode(function)  # type: ignore[attr-defined]  # in place of numba's
     return kernel
 
@@ -55,6 +54,7 @@ class _MachineCode(NullCache):  # type: ignore[misc]  # numba has no types
         code = function.__code__
         self._sources = Path(code.co_filename).parent
         python = sys.implementation.cache_tag
+        self._kernel = function.__name__
         self._name = f"{Path(code.co_filename).stem}.{function.__qualname__}.{python}"
 
     @property
@@ -63,24 +63,49 @@ class _MachineCode(NullCache):  # type: ignore[misc]  # numba has no types
         return str(folder) if folder else None
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the code for these types of arguments; None to have it compiled."""
+        """Return the code for these types of arguments; None to have it compiled.
+
+        If another process compiles it at the moment, wait for that.
+        """
         target.refresh()
         try:
-            kept = self._file(signature, target.codegen()).read_bytes()
-            made_from, code = kept[: _HASH().digest_size], kept[_HASH().digest_size :]
-            if made_from == _seal(self._sources, code):
+            file = self._file(signature, target.codegen())
+        except OSError:  # no folder
+            return None
+        known = self._load(file, target)
+        if known is None and not claims.claim(file):
+            with compiling.counted(self._kernel, has_folder):
+                claims.wait_for(file)
+            known = self._load(file, target)
+        if known is not None:
+            claims.release(file)
+        return known
+
+    def _load(self, file: Path, target: Any) -> Any:
+        """Return the code in a file; None if it is missing, or not what it should be."""
+        try:
+            if code := _code_in(file, self._sources):
                 return CompileResult._rebuild(target, *pickle.loads(code))
         except Exception:  # whatever is wrong with the file, the remedy is to make it again
             return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep the code, if there is a place for it."""
-        if result.library.has_dynamic_globals:  # addresses of this process
-            return
         with suppress(Exception):  # a full disk, a folder that is gone
-            code = dumps(result._reduce())
-            with atomic_write(self._file(signature, result.codegen)) as temporary:
-                temporary.write_bytes(_seal(self._sources, code) + code)
+            file = self._file(signature, result.codegen)
+            try:
+                if not result.library.has_dynamic_globals:  # addresses of this process
+                    code = dumps(result._reduce())
+                    with atomic_write(file) as temporary:
+                        temporary.write_bytes(_seal(self._sources, code) + code)
+            finally:
+                claims.release(file)
+
+    def is_kept(self) -> bool:
+        """Whether the code for any types of arguments is kept."""
+        folder = _folder_of(self._sources)
+        files = folder.glob(f"{self._name}.*.nbc") if folder else ()
+        return any(_code_in(file, self._sources) for file in files)
 
     def _file(self, signature: Any, codegen: Any) -> Path:
         folder = _folder_of(self._sources)
@@ -88,6 +113,21 @@ class _MachineCode(NullCache):  # type: ignore[misc]  # numba has no types
             raise FileNotFoundError
         key = _HASH(repr((signature, codegen.magic_tuple())).encode()).hexdigest()[:16]
         return folder / f"{self._name}.{key}.nbc"
+
+
+def is_kept(kernel: Any) -> bool:
+    """Whether the machine code of a kernel is kept, or cannot be."""
+    return not has_folder() or bool(kernel._cache.is_kept())
+
+
+def _code_in(file: Path, sources: Path) -> bytes | None:
+    """Return the machine code in a file; None if it is damaged or was made from other sources."""
+    try:
+        kept = file.read_bytes()
+    except OSError:
+        return None
+    made_from, code = kept[: _HASH().digest_size], kept[_HASH().digest_size :]
+    return code if made_from == _seal(sources, code) else None
 
 
 def _seal(sources: Path, code: bytes) -> bytes:
@@ -124,63 +164,21 @@ def _folders(sources: Path) -> Iterator[Path]:
         yield temporary / own
 
 
-@contextmanager
-def compilation_shown(bars: bool = True) -> Iterator[None]:
-    """Say on stderr, once, if the block has to compile for longer than `DELAY`.
-
-    Parameters
-    ----------
-    bars : bool
-        Also show which kernel is compiled, if stderr is a terminal.
-    """
-    listener = _Listener(bars)
-    event.register(_COMPILATION, listener)
-    try:
-        yield
-    finally:
-        event.unregister(_COMPILATION, listener)
-        listener.close()
-
-
-class _Listener(event.Listener):  # type: ignore[misc]
+class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
     """Hears of every kernel that is compiled. numba compiles on one thread at a time."""
 
-    def __init__(self, bars: bool) -> None:
-        self._bars = bars
-        self._bar: Any = None
-        self._started: list[float] = []  # of a kernel, and of those that it calls
-        self._spent, self._kernels = 0.0, 0
-
     def on_start(self, event: Any) -> None:
-        self._started.append(time.monotonic())
-        self._kernels += 1
-        if self._spent + self._started[-1] - self._started[0] > DELAY:
-            self._show(event.data["dispatcher"].py_func.__name__)
+        compiling.start(event.data["dispatcher"].py_func.__name__, has_folder)
 
-    def on_end(self, event: Any) -> None:  # noqa: ARG002
-        started = self._started.pop()
-        if not self._started:
-            self._spent += time.monotonic() - started
-            self.close()
-
-    def _show(self, kernel: str) -> None:
-        _say_once()
-        if self._bar is None:
-            self._bar = bar(None, "Compiling", "kernel", self._bars, self._kernels)
-        self._bar.set_description_str(f"Compiling {kernel}", refresh=False)
-        self._bar.n = self._kernels
-        self._bar.refresh()
-
-    def close(self) -> None:
-        """Take the bar away until there is more to compile."""
-        if self._bar is not None:
-            self._bar.leave = False
-            self._bar.close()
-            self._bar = None
+    def on_end(self, event: Any) -> None:
+        compiling.end()
+        if event.is_failed:
+            claims.release_all()
 
 
-@cache
-def _say_once() -> None:
-    kept = _folder_of(Path(__file__).parent)
-    when = "the first time only" if kept else "every time, as no folder for it is writable"
-    note(f"Compiling for this computer, {when}: about half a minute")
+event.register("numba:compile", _Listener())  # numba's name of the event
+
+
+def has_folder() -> bool:
+    """Whether there is a folder to keep the code of this package's kernels in."""
+    return _folder_of(Path(__file__).parent) is not None

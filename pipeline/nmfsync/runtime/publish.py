@@ -31,7 +31,7 @@ _PLAN = ".plan.json"  # in a pending set: which files come, and which go
 
 
 @contextmanager
-def publication(folder: Path) -> Iterator[Path]:
+def publication(folder: Path, origin: str | None = None) -> Iterator[Path]:
     """Prepare the files of a folder of outputs; they replace those of the last run together.
 
     Parameters
@@ -39,6 +39,8 @@ def publication(folder: Path) -> Iterator[Path]:
     folder : Path
         It is made if it does not exist. Files in it that no run wrote stay, unless a new one
         has the same name.
+    origin : str, optional
+        Digest of all that the files follow from, for `made_from`.
 
     Yields
     ------
@@ -59,7 +61,8 @@ def publication(folder: Path) -> Iterator[Path]:
             finish(folder)
             _make_folders(folder, names)
             record = read_record(folder)
-            write_record(new, {**record, "files": names, _ORIGIN: None})
+            made = None if origin is None else _with_content(new, names, origin)
+            write_record(new, {**record, "files": names, _ORIGIN: made})
             commit(new, folder, [RECORD, *names], record.get("files", []))
 
 
@@ -107,14 +110,6 @@ def made_from(folder: Path, origin: str) -> bool:
     record = read_record(folder)
     names = record.get("files", [])
     return bool(names) and record.get(_ORIGIN) == _with_content(folder, names, origin)
-
-
-def remember_origin(folder: Path, origin: str) -> None:
-    """Let a folder of outputs say what the files of the last run follow from."""
-    with locked(folder):
-        record = read_record(folder)
-        content = _with_content(folder, record.get("files", []), origin)
-        write_record(folder, {**record, _ORIGIN: content})
 
 
 def _with_content(folder: Path, names: Sequence[str], origin: str) -> list[str]:

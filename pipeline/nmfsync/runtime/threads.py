@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-import numba
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -20,6 +18,8 @@ BLOCK = 512  # rows: enough for fast products, few enough for the cache
 
 def thread_count() -> int:
     """Return the number of threads to use: numba's limit, which joblib lowers in its workers."""
+    import numba  # not every process that uses this module needs it
+
     return int(numba.get_num_threads())
 
 

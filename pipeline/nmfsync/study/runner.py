@@ -14,7 +14,7 @@ from scipy import sparse
 from nmfsync import evaluation
 from nmfsync.errors import NmfsyncError, NmfsyncWarning
 from nmfsync.runtime.cache import code_behind, code_of, key_of
-from nmfsync.runtime.compiled import compilation_shown
+from nmfsync.runtime.compiling import compilation_shown
 from nmfsync.runtime.files import atomic_write
 from nmfsync.runtime.progress import Bar
 from nmfsync.runtime.publish import locked

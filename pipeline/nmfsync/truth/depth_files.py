@@ -55,6 +55,13 @@ def depth_maps_beside(paths: Sequence[Path], cameras: Sequence[Camera]) -> Depth
     return DepthMaps(tuple(cameras), maps)
 
 
+def depth_files_beside(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that `depth_maps_beside` reads."""
+    files = [file for path in paths if (file := _depth_file(path, paths)) is not None]
+    scales = {_scale_file(file) for file in files if file.suffix == ".png"}
+    return files + sorted(scale for scale in scales if scale.exists())
+
+
 def _depth_file(image: Path, images: Sequence[Path]) -> Path | None:
     """Find the depth map of an image; a file that is itself one of the images is none."""
     for suffix in _READERS:

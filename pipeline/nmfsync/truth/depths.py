@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray
 from nmfsync.types.camera import Camera
+
+if TYPE_CHECKING:  # depth maps do without
+    from scipy.spatial import cKDTree
 
 DepthMap = NDArray[np.float32]
 
@@ -146,11 +148,15 @@ class FeatureDepths:
         return np.asarray(np.append(self.depth[i], np.nan)[feature])
 
     @cached_property
-    def _trees(self) -> tuple[cKDTree, ...]:
+    def _trees(self) -> tuple["cKDTree", ...]:
+        from scipy.spatial import cKDTree
+
         return tuple(cKDTree(np.reshape(xy, (-1, 2))) for xy in self.xy)
 
     def _occluded(self, j: int, xy: FloatArray, depth: FloatArray) -> BoolArray:
         """Return which points, at pixels (n, 2) and depths (n,) of image j, features occlude."""
+        from scipy.spatial import cKDTree
+
         close = cKDTree(xy).sparse_distance_matrix(
             self._trees[j], _OCCLUDER_RADIUS, output_type="ndarray"
         )

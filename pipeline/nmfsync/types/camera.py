@@ -1,6 +1,8 @@
 """Calibrated cameras: from points in space to pixels and back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -75,3 +77,8 @@ class Camera:
         s = np.array(size) / self.size
         shift = np.array([[s[0], 0, (s[0] - 1) / 2], [0, s[1], (s[1] - 1) / 2], [0, 0, 1]])
         return replace(self, K=shift @ self.K, size=size)
+
+
+def poses_of(cameras: Sequence[Camera]) -> list[Any]:
+    """Everything that a camera is, as JSON can hold it."""
+    return [[c.K.tolist(), c.R.tolist(), c.t.tolist(), c.size, c.distortion] for c in cameras]

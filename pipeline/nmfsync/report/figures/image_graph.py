@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import dijkstra
 from threadpoolctl import threadpool_limits
 
 from nmfsync.errors import shortened
-from nmfsync.evaluation.image_graph import ImageGraph
+from nmfsync.evaluation.summary import ImageGraph
 from nmfsync.report.figures.style import (
     COLUMN,
     INK,

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, connected_parts
-from nmfsync.synchronisation.clustersync.prices import Prices
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph, connected_parts
+from nmfsync.synchronisation.clustersync.prices import Prices, first_prices
 from nmfsync.synchronisation.clustersync.reassign import reassign_images
 from nmfsync.types.arrays import IntArray
+from nmfsync.types.matches import PairwiseMatches
 
 ROUNDS_TO_LEARN = 2  # of a search that others follow: what is learnt hardly depends on the rest
 
@@ -90,3 +91,10 @@ def search(
         if not (moved.any() or exchanged.any()):
             break
     return connected_parts(graph, label)
+
+
+def compile_exchange(matches: PairwiseMatches) -> None:
+    """Compile the second move, which takes longest, without the first one."""
+    graph = build_graph(matches.W, matches.sizes)
+    label, changed = np.arange(len(graph.image)), np.ones(len(graph.image), dtype=np.bool_)
+    exchange_between_clusters(graph, first_prices(graph, False), label, changed)
