@@ -17,6 +17,7 @@ from .run.pairs_file import disambiguate_file as disambiguate_file
 from .run.scene import run_scene as run_scene
 from .run.settings import Settings as Settings
 from .run.study import run_study as run_study
+from .run.tracks_file import track_images as track_images
 from .run.verify_file import verify_file as verify_file
 from .scenes.catalogue import load_scene as load_scene
 from .scenes.scene import Scene as Scene

@@ -89,7 +89,7 @@ with engine.engine("dask", address):
     before, start = peak(), time.perf_counter()
     if way == "stored":
         done = collection.track_features(features, pairs, folder / "stages", limits, 0.4,
-                                         progress=False)
+                                         most=2**15, progress=False)
         found = dict(found=done.found, kept=done.kept, parts=done.parts,
                      tracks=sha256(done.tracks.universe.tobytes()).hexdigest()[:12])
     else:

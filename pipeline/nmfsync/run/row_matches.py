@@ -159,14 +159,14 @@ def read_among(
     numbering: _Numbering,
 ) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
     """Return the matches among some features, as `parts.Source` says."""
-    places, weights = [np.empty((2, 0), np.int64)], [np.empty(0)]
+    n, ends, weights = len(features), [np.empty((2, 0), np.int64)], [np.empty(0)]
     for _, _, p, q, probability in _read_rows(rows, numbering):
-        s, t = (np.minimum(np.searchsorted(features, x), len(features) - 1) for x in (p, q))
-        inside = (features[s] == p) & (features[t] == q)
-        places.append(np.stack([s[inside], t[inside]]))
-        weights.append(probability[inside])
-    s, t = np.concatenate(places, axis=1)
-    weight, n = np.concatenate(weights), len(features)
+        ends.append(np.stack([p, q]))
+        weights.append(probability)
+    both_ends = np.concatenate(ends, axis=1)
+    places = np.minimum(np.searchsorted(features, both_ends), n - 1)
+    inside = (features[places] == both_ends).all(axis=0)
+    (s, t), weight = places[:, inside], np.concatenate(weights)[inside]
     both = sparse.csr_array(
         (np.tile(weight, 2), (np.concatenate([s, t]), np.concatenate([t, s]))), shape=(n, n)
     )

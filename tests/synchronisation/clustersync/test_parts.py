@@ -7,8 +7,10 @@ import pytest
 from scipy import sparse
 
 from nmfsync import PairwiseMatches, synchronise, synthetic
+from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
 from nmfsync.synchronisation.clustersync.graph import build_graph
 from nmfsync.synchronisation.clustersync.parts import Problem, cluster_in_parts, parts_of
+from nmfsync.synchronisation.clustersync.reassign import reassign_images
 from nmfsync.synchronisation.numerics.components import label_components
 
 THETA = 0.4
@@ -112,6 +114,30 @@ def test_order_and_number_of_workers_change_nothing():
 
     found, _ = cluster_in_parts(problem_of(matches), THETA, 3, 300, all_at_once)
     assert np.array_equal(found, clustered(matches, 300))
+
+
+def test_read_only_arrays_need_no_other_kernels():
+    """As they come from other processes."""
+    matches, _ = ring(0.3)
+
+    def locked(x):
+        if isinstance(x, np.ndarray):
+            x = x.copy()
+            x.flags.writeable = False
+        elif isinstance(x, tuple):
+            kind = type(x)
+            parts = map(locked, x)
+            x = kind(*parts) if hasattr(x, "_fields") else kind(parts)
+        return x
+
+    expected = clustered(matches, 300)
+    kernels = (reassign_images, exchange_between_clusters)
+    before = [len(kernel.signatures) for kernel in kernels]
+    found, _ = cluster_in_parts(
+        problem_of(matches), THETA, 3, 300, lambda f, tasks: starmap(f, map(locked, tasks))
+    )
+    assert np.array_equal(found, expected)
+    assert [len(kernel.signatures) for kernel in kernels] == before
 
 
 def test_nothing_to_cluster():

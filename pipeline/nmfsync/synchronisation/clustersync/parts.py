@@ -254,6 +254,9 @@ def _pairs_among(images: IntArray, problem: Problem) -> tuple[ImagePairs, IntArr
 def solve_part(task: tuple[Any, ...]) -> tuple[Int32Array, Counts, int]:
     """Search in one part; return its labels, what is learnt from them, and count its matches."""
     reader, sizes, pairs, theta, learnt, label, rounds = task
+    # What comes from another process may be read-only, for which kernels would be compiled anew.
+    pairs, (missing, image_pair, independence) = ImagePairs(*map(np.array, pairs)), learnt
+    learnt = Learnt(np.array(missing), np.array(image_pair), independence)
     image = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     first, other, probability = reader()
     offset = np.concatenate([[0], np.cumsum(sizes)])
