@@ -15,7 +15,7 @@ from nmfsync.synchronisation.clustersync.nearby import find_nearby, make_places
 from nmfsync.types.arrays import FloatArray, IntArray
 
 # Of clusters, for threads: each needs arrays for all features.
-BLOCKS = 16
+BLOCKS = 4
 LEAST_BLOCK = 2**10
 
 

@@ -32,7 +32,7 @@ FAR_LARGER = 8
 # Features, for tries on threads to be worth the second pass; and into how many blocks they go,
 # each of which needs buffers for all features.
 LARGE = 2**14
-BLOCKS = 16
+BLOCKS = 4
 
 LEAST_MEMBERS = 3  # of a cluster to be divided: a pair was divided by the first move
 
