@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nmfsync import PairwiseMatches
+from nmfsync import Features, PairwiseMatches
 
 
 def chain(k) -> PairwiseMatches:
@@ -25,7 +25,7 @@ def star(k) -> PairwiseMatches:
 
 
 def video(k, features=20, window=10, life=30, wrong=0.2) -> PairwiseMatches:
-    """Frames, each matched with the next ten; a point stays for 30 frames.
+    """Frames, each matched with the next ten (`window`); a point stays for 30 frames (`life`).
 
     A fifth of the matches are shuffled within their pair of frames.
     """
@@ -43,6 +43,28 @@ def video(k, features=20, window=10, life=30, wrong=0.2) -> PairwiseMatches:
     return PairwiseMatches.from_entries(
         np.concatenate(left), np.concatenate(right), np.full(k, features)
     )
+
+
+def frames(k, features=24, life=30) -> list[Features]:
+    """Features of the frames of a video: descriptors of points, with noise; see `video`."""
+    rng = np.random.default_rng(0)
+    slot = np.arange(features)
+    point = slot + features * ((np.arange(k)[:, None] + slot * life // features) // life)
+    descriptors = rng.integers(20, 236, (point.max() + 1, 128), np.int16)
+    return [
+        Features(
+            xy=np.column_stack([40 * slot, np.full(features, 100 + i % life)]).astype(np.float32),
+            descriptors=(descriptors[seen] + rng.integers(-20, 21, (features, 128))).astype(
+                np.uint8
+            ),
+            scale=np.full(features, 4, np.float32),
+            orientation=np.zeros(features, np.float32),
+            image_size=(40 * features, 200),
+            keypoints=features,
+            positions=features,
+        )
+        for i, seen in enumerate(point)
+    ]
 
 
 def nearly_empty(k) -> PairwiseMatches:

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import rendered
-from nmfsync import (
-    MultiMatching,
-    evaluation,
-)
+from nmfsync import MultiMatching, PairwiseMatches, evaluation
+from nmfsync.evaluation.errors import errors_of_all
 from nmfsync.truth.epipolar import epipolar_distance
 from two_images import TWO, TWO_MATCHES, images_with, shifted_by
 
@@ -49,3 +47,29 @@ def test_errors_of_many_images_are_those_of_every_pair():
         xy = found[i].xy[a : a + 1], found[j].xy[b : b + 1]
         expected = epipolar_distance(cameras[i], cameras[j], *xy)[0] / max(rendered.SIZE)
         assert error == pytest.approx(expected, rel=1e-9)
+
+
+def test_several_results_have_the_errors_of_each(monkeypatch):
+    """To the last bit, also where one match is alone in its pair; shared ones are measured once."""
+    truth, rng, n = rendered.scene(), np.random.default_rng(1), 40
+    features = images_with(*rng.uniform((0, 0), rendered.SIZE, (3, n, 2)), size=rendered.SIZE)
+    results = {
+        "tracks": MultiMatching(np.tile(np.arange(n), 3), [n] * 3),
+        "half": MultiMatching(
+            [*range(n), *range(n // 2), *range(n, 2 * n - n // 2), *range(n)], [n] * 3
+        ),
+        "others": PairwiseMatches.from_entries([0, 1, n], [n + 1, n, 2 * n + 3], [n] * 3),
+        "alone": PairwiseMatches.from_entries([5], [n + 5], [n] * 3),
+    }
+    each = {name: evaluation.match_errors(of, features, truth) for name, of in results.items()}
+    calls, transfer = [], type(truth).transfer
+    monkeypatch.setattr(
+        type(truth), "transfer", lambda *of: calls.append((of[1:3], len(of[3]))) or transfer(*of)
+    )
+    together = errors_of_all(results, features, truth)
+    for name, errors in each.items():
+        for of in ("p", "q", "error"):
+            assert np.array_equal(getattr(errors, of), getattr(together[name], of), equal_nan=True)
+    assert sum(np.isfinite(errors.error).sum() for errors in each.values()) > n
+    several = [images for images, points in calls if points > 1]
+    assert len(several) == len(set(several)) == 6

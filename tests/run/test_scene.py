@@ -16,9 +16,9 @@ from nmfsync import (
     MultiMatching,
     NmfsyncError,
     Settings,
-    evaluation,
     run_scene,
 )
+from nmfsync.evaluation.errors import errors_of_all
 from nmfsync.features import extract as extract_module
 from nmfsync.matching import match as matching
 from nmfsync.report.scene_page import write_scene_report
@@ -120,19 +120,18 @@ def test_sample_becomes_consistent_and_more_precise(sample):
 
 
 def test_every_result_is_compared_with_the_truth_once(sample, tmp_path, monkeypatch):
-    calls = []
-    measure_errors = evaluation.match_errors
+    measured = []
 
-    def counted(matches, *others):
-        calls.append(matches)
-        return measure_errors(matches, *others)
+    def counted(results, *others):
+        measured.extend(results)
+        return errors_of_all(results, *others)
 
-    monkeypatch.setattr(run, "match_errors", counted)
-    monkeypatch.setattr("nmfsync.evaluation.measure.match_errors", counted)
+    monkeypatch.setattr(run, "errors_of_all", counted)
+    monkeypatch.setattr("nmfsync.evaluation.errors.errors_of_all", counted)
     out = copy_of(sample, tmp_path)
     lose_a_file(out)
     run_scene("sample/astronaut", QUICK, out)
-    assert len(calls) == 3  # input, nmfsync, spectral
+    assert measured == ["input", "nmfsync", "spectral"]
 
 
 def test_tracks_show_at_most_one_feature_of_an_image(sample):

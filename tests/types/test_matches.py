@@ -1,5 +1,7 @@
 """The types refuse what they do not promise, and keep what they hold."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from scipy import sparse
 import strategies
 from builders import matches_of
 from nmfsync import MultiMatching, NmfsyncError, PairwiseMatches
+from nmfsync.types import matches as matches_module
 from nmfsync.types.matches import matches_from_arrays
 
 
@@ -47,6 +50,34 @@ def test_diagonal_is_filled_in_and_zeros_are_dropped():
 def test_a_faulty_w_is_named(W, sizes, message):
     with pytest.raises(NmfsyncError, match=message):
         PairwiseMatches(W, sizes)
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([(0, 2), (4, 5)], "features 4 and 5 match, but both are in image 2"),
+        ([(0, 2), (4, 6), (4, 7)], "feature 4 has two matches in image 3"),
+    ],
+)
+def test_faults_of_every_block_are_named(edges, message, monkeypatch):
+    monkeypatch.setattr(matches_module, "FEATURES_AT_A_TIME", 3)
+    with pytest.raises(NmfsyncError, match=message):
+        PairwiseMatches(matrix(8, *edges), [2, 2, 2, 2])
+
+
+def test_a_large_w_is_made_in_little_memory():
+    """At most 70 bytes for an entry of W, which takes 12, whatever the checks look at."""
+    k, features = 1000, 100
+    p = np.concatenate([np.arange((k - step) * features) for step in (1, 2, 3)])
+    q = np.concatenate([np.arange(step * features, k * features) for step in (1, 2, 3)])
+    tracemalloc.start()
+    try:
+        matches = PairwiseMatches.from_entries(p, q, np.full(k, features))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert matches.W.indices.dtype == np.int32
+    assert peak < 70 * matches.W.nnz
 
 
 def test_the_callers_matrix_is_not_changed():

@@ -10,7 +10,7 @@ from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.runtime.ascending import first_from, next_common
 from nmfsync.runtime.compiled import compiled
 from nmfsync.runtime.threads import map_blocks
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 from nmfsync.types.notebook import html_facts, shown_share
 
@@ -94,17 +94,25 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
         known = known.contracted()
         result = result if is_listed(result) else result.kept_of(known)
     R = result.between_images()
-    inside = sparse.csr_array(known.between_images().multiply(R.astype(bool)))
+    inside = known.between_images()
+    inside.data[~_contained(inside, R)] = 0  # in place: W can be large
     inside.eliminate_zeros()
-    inside.sort_indices()
-    inside.data = np.minimum(inside.data, SUREST)
+    np.minimum(inside.data, SUREST, out=inside.data)
     value = np.zeros(R.nnz)
     arrays = (R.indptr, R.indices, inside.indptr, inside.indices, inside.data, value)
     map_blocks(lambda rows: _combine(rows.start, rows.stop, *arrays), R.shape[0], BLOCK)
     _extend_chains(R, value)
-    p = np.repeat(np.arange(R.shape[0]), np.diff(R.indptr))
+    p = np.repeat(np.arange(R.shape[0], dtype=np.int32), np.diff(R.indptr))
     once = p < R.indices
-    return Confidence(p[once], R.indices[once].astype(np.int64), value[once])
+    return Confidence(p[once].astype(np.int64), R.indices[once].astype(np.int64), value[once])
+
+
+def _contained(A: sparse.csr_array, B: sparse.csr_array) -> BoolArray:
+    """Return which entries (n,) of A are entries of B too; both are (m, m), indices sorted."""
+    result = np.zeros(A.nnz, np.bool_)
+    arrays = (A.indptr, A.indices, B.indptr, B.indices, result)
+    map_blocks(lambda rows: _find(rows.start, rows.stop, *arrays), A.shape[0], BLOCK)
+    return result
 
 
 def is_listed(result: MultiMatching) -> bool:
@@ -210,6 +218,16 @@ def _extend_chains(R: sparse.csr_array, value: FloatArray) -> None:
 
 def _extend_block(arrays: tuple[IntArray, IntArray, FloatArray, FloatArray], rows: slice) -> None:
     _extend(rows.start, rows.stop, *arrays)
+
+
+@compiled
+def _find(start, stop, first, other, within_first, within, result):
+    """Say of the entries of the first array which the second has."""
+    for p in range(start, stop):
+        f = within_first[p]
+        for entry in range(first[p], first[p + 1]):
+            f = first_from(within, f, within_first[p + 1], other[entry])
+            result[entry] = f < within_first[p + 1] and within[f] == other[entry]
 
 
 @compiled

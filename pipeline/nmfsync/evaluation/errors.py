@@ -1,14 +1,15 @@
 """The error of every match: its distance from the ground truth, or from the epipolar lines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nmfsync.runtime.progress import phase, showing
 from nmfsync.truth.epipolar import distance_to_lines, rays
-from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.camera import Camera
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches
@@ -89,22 +90,82 @@ def match_errors(
     -------
     MatchErrors
     """
-    p, q = _between_images(matches)
-    if truth is None or not len(p):
-        return MatchErrors(p, q, np.full(len(p), np.nan))
-    pairs, offsets = list(matches.by_image_pair()), matches.offsets
-    ends, shares = [], []
+    return errors_of_all({"": matches}, features, truth, progress)[""]
+
+
+def errors_of_all(
+    results: Mapping[str, Matches],
+    features: Sequence[Features],
+    truth: Truth | None,
+    progress: bool = False,
+) -> dict[str, MatchErrors]:
+    """Measure the matches of several results as `match_errors` does, those they share once.
+
+    Parameters
+    ----------
+    results : dict of str to PairwiseMatches or MultiMatching
+        Matches of the same features.
+    features, truth, progress
+        As for `match_errors`.
+
+    Returns
+    -------
+    dict of str to MatchErrors
+    """
+    ends = {name: _between_images(matches) for name, matches in results.items()}
+    if truth is None:
+        return {name: MatchErrors(p, q, np.full(len(p), np.nan)) for name, (p, q) in ends.items()}
+    m = max(sum(map(len, features)), 1)
+    numbers = {name: (p * m + q)[p < q] for name, (p, q) in ends.items()}
+    every = reduce(np.union1d, numbers.values())
+    of_every = _measure(*np.divmod(every, m), features, truth, progress)
+    errors = {}
+    for name, (p, q) in ends.items():
+        once, error = p < q, np.empty(len(p))
+        there, back = of_every[:, np.searchsorted(every, numbers[name])]
+        # Libraries round one point otherwise than several, in the last digit.
+        alone = _are_alone(_pair_of_images(p[once], q[once], features))
+        own = _measure(p[once][alone], q[once][alone], features, truth, progress=False)
+        there[alone], back[alone] = own
+        error[once], error[~once] = there, back[np.argsort(q[once], kind="stable")]  # by q, then p
+        errors[name] = MatchErrors(p, q, error)
+    return errors
+
+
+def _pair_of_images(p: IntArray, q: IntArray, features: Sequence[Features]) -> IntArray:
+    """Return the number (n,) of the pair of images that each match is in."""
+    image_of = np.repeat(np.arange(len(features)), [len(f) for f in features])
+    return np.asarray(image_of[p] * len(features) + image_of[q])
+
+
+def _are_alone(pair: IntArray) -> BoolArray:
+    """Say which matches are the only one of their pair of images."""
+    _, place, count = np.unique(pair, return_inverse=True, return_counts=True)
+    return np.asarray(count[place] == 1)
+
+
+def _measure(
+    p: IntArray, q: IntArray, features: Sequence[Features], truth: Truth, progress: bool
+) -> FloatArray:
+    """Return the errors of matches p < q, sorted: (2, n), where p is moved and where q is."""
+    offsets = np.cumsum([0, *(len(f) for f in features)])
+    pair = _pair_of_images(p, q, features)
+    order = np.argsort(pair, kind="stable")
+    pairs = np.split(order, np.flatnonzero(np.diff(pair[order])) + 1) if len(order) else []
+    result = np.empty((2, len(p)))
+    there, back = result
     with showing(progress), phase(len(pairs), "Errors", "pair") as progress_bar:
-        for i, j, rows, _ in pairs:
-            for a, b, (first, second) in ((i, j, rows.T), (j, i, rows.T[::-1])):
-                moved, valid = truth.transfer(a, b, features[a].xy[first].astype(np.float64))
-                pixels = np.linalg.norm(moved - features[b].xy[second], axis=1)
-                shares.append(np.where(valid, pixels, np.nan) / max(features[b].image_size))
-                ends.append((offsets[a] + first, offsets[b] + second))
+        for rows in pairs:
+            i, j = divmod(int(pair[rows[0]]), len(features))
+            first, second = p[rows] - offsets[i], q[rows] - offsets[j]
+            for errors, a, b, from_a, to_b in (
+                (there, i, j, first, second), (back, j, i, second, first),
+            ):  # fmt: skip
+                moved, valid = truth.transfer(a, b, features[a].xy[from_a].astype(np.float64))
+                pixels = np.linalg.norm(moved - features[b].xy[to_b], axis=1)
+                errors[rows] = np.where(valid, pixels, np.nan) / max(features[b].image_size)
             progress_bar.update()
-    # By pair of images so far; p and q are sorted by p, then q.
-    first_ends, second_ends = (np.concatenate(side) for side in zip(*ends, strict=True))
-    return MatchErrors(p, q, np.concatenate(shares)[np.lexsort((second_ends, first_ends))])
+    return result
 
 
 def epipolar_errors(

@@ -23,7 +23,7 @@ from nmfsync.evaluation.confidence import (
     precision_by_track,
 )
 from nmfsync.evaluation.curves import ratio_curve
-from nmfsync.evaluation.errors import MatchErrors, match_errors
+from nmfsync.evaluation.errors import MatchErrors, errors_of_all
 from nmfsync.evaluation.image_graph import graph_of_images
 from nmfsync.evaluation.measure import evaluate, evaluate_image_pairs
 from nmfsync.evaluation.summary import SceneEvaluation
@@ -159,10 +159,7 @@ def run_prepared(
         raise NmfsyncError(f"{scene.name}: {'; '.join(too_large)}")
     export(settings, scene, prepared.target, features, results, folder)
     step("report")
-    errors = {
-        method: match_errors(result, features, scene.truth, stages.bars)
-        for method, result in results.items()
-    }
+    errors = errors_of_all(results, features, scene.truth, stages.bars)
     confidences = {
         method: estimate_confidence(result, matches) for method, result in results.items()
     }

@@ -85,6 +85,9 @@ ENTRY = 40  # bytes for an entry of W while it is made and sorted, and another a
 # Of a probability that is estimated, which is no larger than 1 minus this either.
 LEAST_PROBABILITY = 1e-3
 
+# For checks of W, which need more memory for an entry than W does.
+FEATURES_AT_A_TIME = 2**14
+
 # Products of two of their numbers must fit in 64 bits.
 _MOST_FEATURES = 2**31 - 1
 
@@ -613,7 +616,8 @@ class MultiMatching(_MatchesOfImages):
     def U(self) -> sparse.csr_array:
         """Sparse 0/1 array (m, d): feature p shows universe feature c."""
         m = len(self.universe)
-        parts = (np.ones(m), self.universe, np.arange(m + 1))
+        # SciPy makes a W of large indices from large ones.
+        parts = (np.ones(m), self.universe.astype(np.int32), np.arange(m + 1, dtype=np.int32))
         return sparse.csr_array(parts, shape=(m, self.universe_size))
 
     @property
@@ -875,9 +879,13 @@ def _ranks(values: IntArray) -> IntArray:
 
 def _symmetric_matrix(p: IntArray, q: IntArray, weights: FloatArray, m: int) -> sparse.csr_array:
     """W (m, m) with unit diagonal; a function, so that its large arrays are gone afterwards."""
-    diagonal = np.arange(m)
-    row, column = np.concatenate([p, q, diagonal]), np.concatenate([q, p, diagonal])
-    data = np.concatenate([weights, weights, np.ones(m)])
+    # SciPy would make these from larger numbers.
+    row, column = np.empty((2, 2 * len(p) + m), np.int32)
+    data = np.ones(len(row))
+    for start, a, b in ((0, p, q), (len(p), q, p)):
+        part = slice(start, start + len(p))
+        row[part], column[part], data[part] = a, b, weights
+    row[2 * len(p) :] = column[2 * len(p) :] = np.arange(m)
     return sparse.csr_array((data, (row, column)), shape=(m, m))
 
 
@@ -977,23 +985,43 @@ def _check_matrix(W: Any, sizes: IntArray) -> sparse.csr_array:
         W.has_sorted_indices = False  # SciPy before 1.17 does not say so of what it inserts
     W.eliminate_zeros()
     W.sort_indices()
-    rows = np.repeat(np.arange(m), np.diff(W.indptr))
-    image_of = np.repeat(np.arange(len(sizes)), sizes)
-    inside = (image_of[rows] == image_of[W.indices]) & (rows != W.indices)
-    if inside.any():
-        p, q = rows[inside][0], W.indices[inside][0]
-        raise NmfsyncError(f"features {p} and {q} match, but both are in image {image_of[p]}")
-    asymmetric = (W - W.T).tocoo()
-    if asymmetric.count_nonzero():
-        at = np.flatnonzero(asymmetric.data)[0]
-        p, q = asymmetric.row[at], asymmetric.col[at]
-        raise NmfsyncError(f"W is not symmetric at features {p} and {q}; use (W + W.T) / 2")
-    # Indices are sorted, so two matches of a row in one image stand side by side.
-    twice = (np.diff(image_of[W.indices]) == 0) & (np.diff(rows) == 0)
-    if twice.any():
-        at = np.argmax(twice)
-        p, image = rows[at], image_of[W.indices[at]]
-        raise NmfsyncError(
-            f"feature {p} has two matches in image {image}; at most one is allowed in every image"
-        )
+    image_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    for rows, columns in _by_blocks(W):
+        inside = (image_of[rows] == image_of[columns]) & (rows != columns)
+        if inside.any():
+            p, q = rows[inside][0], columns[inside][0]
+            raise NmfsyncError(f"features {p} and {q} match, but both are in image {image_of[p]}")
+    _check_symmetry(W)
+    for rows, columns in _by_blocks(W):
+        # Indices are sorted, so two matches of a row in one image stand side by side.
+        twice = (np.diff(image_of[columns]) == 0) & (np.diff(rows) == 0)
+        if twice.any():
+            at = np.argmax(twice)
+            p, image = rows[at], image_of[columns[at]]
+            raise NmfsyncError(
+                f"feature {p} has two matches in image {image}; "
+                "at most one is allowed in every image"
+            )
     return W
+
+
+def _by_blocks(W: sparse.csr_array) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the rows and columns (n,) of the entries of W, some features at a time."""
+    m = W.shape[0]
+    for start in range(0, m, FEATURES_AT_A_TIME):
+        stop = min(start + FEATURES_AT_A_TIME, m)
+        entries = slice(W.indptr[start], W.indptr[stop])
+        rows = np.repeat(np.arange(start, stop), np.diff(W.indptr[start : stop + 1]))
+        yield rows, W.indices[entries]
+
+
+def _check_symmetry(W: sparse.csr_array) -> None:
+    """Raise NmfsyncError, which names a place, if W, with sorted indices, is not symmetric."""
+    other = W.T.tocsr()  # sorted, too
+    parts = ("indptr", "indices", "data")
+    if all(np.array_equal(getattr(W, part), getattr(other, part)) for part in parts):
+        return
+    asymmetric = (W - other).tocoo()
+    at = np.flatnonzero(asymmetric.data)[0]
+    p, q = asymmetric.row[at], asymmetric.col[at]
+    raise NmfsyncError(f"W is not symmetric at features {p} and {q}; use (W + W.T) / 2")

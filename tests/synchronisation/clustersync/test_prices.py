@@ -17,6 +17,9 @@ from clusterings import (
     without_pairs,
 )
 from nmfsync import PairwiseMatches, synthetic
+from nmfsync.runtime.threads import map_blocks
+from nmfsync.synchronisation.clustersync import counts
+from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
 from nmfsync.synchronisation.clustersync.prices import (
     first_prices,
     learn,
@@ -225,3 +228,22 @@ def test_first_prices():
     expected = [10, *(20 / 6 / comb(5, n) for n in range(2, 6))]
     track = first_prices(graph, True).track
     np.testing.assert_allclose(track, np.append(0, -np.log(expected)) / average)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_count_the_same(seed, monkeypatch):
+    """Of few clusters, where there are many otherwise."""
+    matches, label = clustered(seed)
+    graph = read(matches)
+
+    def counted():
+        return count_confirmations(graph, label), *count_pairs_within(graph, label)
+
+    at_once, lengths = counted(), []
+    monkeypatch.setattr(counts, "LEAST_BLOCK", 1)
+    monkeypatch.setattr(
+        counts, "map_blocks", lambda *args: lengths.append(args[1:]) or map_blocks(*args)
+    )
+    in_blocks = counted()
+    assert all(length > block for length, block in lengths)
+    assert all(np.array_equal(a, b) for a, b in zip(at_once, in_blocks, strict=True))

@@ -3,12 +3,19 @@
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 import strategies
 from builders import matches_of, noisy
 from clusterings import SEEDS, by_images, cliques, dense, of_pairs, partition, random_labels, read
-from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, keep_uncontradicted
+from nmfsync.synchronisation.clustersync import exchange
+from nmfsync.synchronisation.clustersync.exchange import _exchange, exchange_between_clusters
+from nmfsync.synchronisation.clustersync.graph import (
+    MatchGraph,
+    connected_parts,
+    keep_uncontradicted,
+)
 from nmfsync.synchronisation.clustersync.nearby import DENSE
 from nmfsync.synchronisation.clustersync.prices import Prices
 from nmfsync.synchronisation.clustersync.reassign import reassign_images
@@ -165,6 +172,42 @@ def test_moves_of_long_tracks_raise_the_score(seed):
         assert after >= before - 1e-7
         assert (label == old).all() or after > before
         before = after
+
+
+@settings(max_examples=100)
+@given(matches=strategies.pairwise_matches(max_images=8, weighted=True), seed=SEEDS)
+def test_tries_on_threads_change_nothing(matches, seed):
+    """Of clusters that changed or not; with threads only in large problems otherwise."""
+    assume(matches.sizes.sum())
+    rng = np.random.default_rng(seed)
+    prices, label, graph = random_prices(rng, matches), random_labels(rng, matches), read(matches)
+    changed = rng.random(len(label)) < rng.choice([0.2, 1.0])
+    everywhere, outcomes = np.ones(len(label), np.bool_), []
+    plain = label.copy()
+    outcomes.append((_exchange(graph, prices, plain, changed, everywhere), plain))
+    for large in (1, 2**14):
+        own = label.copy()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(exchange, "LARGE", large)
+            outcomes.append((exchange_between_clusters(graph, prices, own, changed), own))
+    for moved, own in outcomes[1:]:
+        assert np.array_equal(moved, outcomes[0][0])
+        assert np.array_equal(own, plain)
+
+
+@settings(max_examples=100)
+@given(matches=strategies.pairwise_matches(max_images=8, weighted=True), seed=SEEDS)
+def test_parts_are_those_of_scipy(matches, seed):
+    """Numbered in order of their first features, too, which decides ties."""
+    assume(matches.sizes.sum())
+    rng = np.random.default_rng(seed)
+    graph, m = signed(matches, rng), matches.sizes.sum()
+    label = rng.integers(0, 3, m)
+    p, q = graph.feature, graph.other
+    inside = (label[p] == label[q]) & (graph.weight > 0)
+    joined = sparse.coo_array((np.ones(inside.sum()), (p[inside], q[inside])), shape=(m, m))
+    expected = connected_components(joined, directed=False)[1]
+    assert np.array_equal(connected_parts(graph, label), expected)
 
 
 @settings(max_examples=100)

@@ -3,12 +3,20 @@
 Plain versions of both are in tests/synchronisation/clustersync/test_prices.py.
 """
 
+from collections.abc import Callable
+from functools import reduce
+
 import numpy as np
 
 from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.threads import map_blocks
 from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.synchronisation.clustersync.nearby import find_nearby, make_places
 from nmfsync.types.arrays import FloatArray, IntArray
+
+# Of clusters, for threads: each needs arrays for all features.
+BLOCKS = 4
+LEAST_BLOCK = 2**10
 
 
 def count_confirmations(graph: MatchGraph, label: IntArray) -> FloatArray:
@@ -29,8 +37,14 @@ def count_confirmations(graph: MatchGraph, label: IntArray) -> FloatArray:
         Confirmed and possible, summed over all matches; the first row inside
         clusters, the second between them, where every match counts from both ends.
     """
+    order, begins = _members_by_cluster(label)
     size = np.bincount(label, minlength=len(label))
-    return np.asarray(_count_confirmations(graph, label, size, *_members_by_cluster(label)))
+
+    def count(part: slice) -> FloatArray:
+        begins_here = begins[part.start : part.stop + 1]
+        return np.asarray(_count_confirmations(graph, label, size, order, begins_here))
+
+    return _sum_of_blocks(count, len(begins) - 1, BLOCKS)
 
 
 def count_pairs_within(
@@ -51,8 +65,22 @@ def count_pairs_within(
         The number of pairs that are not, by how many of the two features have
         another match in the image of the other.
     """
-    pairs, matched, missing = _count_pairs_within(graph, *_members_by_cluster(label))
-    return pairs, matched, missing
+    order, begins = _members_by_cluster(label)
+    c = len(graph.pairs.other)
+
+    def count(part: slice) -> FloatArray:
+        begins_here = begins[part.start : part.stop + 1]
+        return np.concatenate(_count_pairs_within(graph, order, begins_here))
+
+    # Every block counts for all pairs of images: no more of them than the matches have room for.
+    counts = _sum_of_blocks(count, len(begins) - 1, min(BLOCKS, len(graph.other) // max(c, 1)))
+    return counts[:c], counts[c : 2 * c], counts[2 * c :]
+
+
+def _sum_of_blocks(count: Callable[[slice], FloatArray], length: int, blocks: int) -> FloatArray:
+    """Sum up what is counted in blocks of clusters; whole and half numbers, so exactly."""
+    block = max(-(-length // max(blocks, 1)), LEAST_BLOCK)
+    return np.asarray(reduce(np.add, map_blocks(count, length, block)))
 
 
 def _members_by_cluster(label: IntArray) -> tuple[IntArray, IntArray]:

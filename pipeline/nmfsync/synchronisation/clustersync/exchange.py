@@ -9,10 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.threads import map_blocks
 from nmfsync.synchronisation.clustersync.division import divide_anew
+from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.synchronisation.clustersync.members import add_member, list_members, remove_member
 from nmfsync.synchronisation.clustersync.nearby import make_places
-from nmfsync.types.arrays import FloatArray, IntArray
+from nmfsync.synchronisation.clustersync.prices import Prices
+from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 
 # Reward between two clusters that see an image in common, for each feature of the smaller one, to
 # try an exchange. Trying all doubles the time of a search and raises the score by some hundredths
@@ -22,6 +25,14 @@ LEAST_REWARD = 0.5
 
 # Where features of two clusters have one match, these two chose in the first move already.
 LEAST_MATCHES = 2
+
+# A cluster that is this many times as large as another one is not read to compare their images.
+FAR_LARGER = 8
+
+# Features, for tries on threads to be worth the second pass; and into how many blocks they go,
+# each of which needs buffers for all features.
+LARGE = 2**14
+BLOCKS = 4
 
 LEAST_MEMBERS = 3  # of a cluster to be divided: a pair was divided by the first move
 
@@ -45,6 +56,10 @@ class _Buffers(NamedTuple):
         The reward of these matches.
     members : (2k,) int64 array
         The features of two clusters, in its first entries.
+    seen_in : (k,) int64 array
+        The number of the last marking of the images of a cluster that marked each.
+    marking : (1,) int64 array
+        The number of the last one.
     """
 
     matches: IntArray
@@ -53,11 +68,18 @@ class _Buffers(NamedTuple):
     number: IntArray
     shared: FloatArray
     members: IntArray
+    seen_in: IntArray
+    marking: IntArray
 
 
-@compiled
-def exchange_between_clusters(graph, prices, label, changed):
+def exchange_between_clusters(
+    graph: MatchGraph, prices: Prices, label: IntArray, changed: BoolArray
+) -> BoolArray:
     """Let every two clusters that share matches exchange features; try to split each.
+
+    Most tries find nothing better. In large problems, threads make all of them with the clusters
+    as they are, and only those that found something are made again, one after the other, and
+    those that this changes.
 
     Parameters
     ----------
@@ -73,13 +95,45 @@ def exchange_between_clusters(graph, prices, label, changed):
     (m,) bool array
         Clusters that lost or won a feature.
     """
+    due = _find_near(graph, label, changed)
+    if len(label) >= LARGE:
+        clusters, near, due = list_members(label), due, np.zeros(len(label), np.bool_)
+        arrays = (graph, prices, clusters, changed, near, due)
+        block = -(-len(label) // BLOCKS)
+        map_blocks(lambda part: _try_all(part.start, part.stop, *arrays), len(label), block)
+    return np.asarray(_exchange(graph, prices, label, changed, due))
+
+
+@compiled
+def _try_all(start, stop, graph, prices, clusters, changed, near, due):
+    """Say which clusters of start to stop - 1 have a better division with one of their others."""
+    m, k = len(near), len(graph.offset) - 1
+    buffers, places = _make_buffers(m, k), make_places(m, k)
+    for a in range(start, stop):
+        if clusters.head[a] < 0 or not near[a]:
+            continue
+        _mark_images(a, graph, clusters, buffers)
+        for t in range(_find_neighbours(a, graph, clusters, changed, buffers)):
+            b = buffers.neighbours[t]
+            if not _is_promising(a, b, t, graph, clusters, buffers):
+                continue
+            split, total = _list_both(a, b, clusters, buffers.members)
+            if divide_anew(graph, prices, buffers.members[:total], split, places)[0]:
+                due[a] = True
+                break
+
+
+@compiled
+def _exchange(graph, prices, label, changed, due):
+    """Let the clusters that are due exchange features with others, and those near what changes."""
     m, k = len(label), len(graph.offset) - 1
     clusters, buffers, places = list_members(label), _make_buffers(m, k), make_places(m, k)
     changed_now = np.zeros(m, dtype=np.bool_)
     empty = 0  # no cluster before this one is empty
     for a in range(m):
-        if clusters.head[a] < 0:
+        if clusters.head[a] < 0 or not due[a]:
             continue
+        _mark_images(a, graph, clusters, buffers)
         for t in range(_find_neighbours(a, graph, clusters, changed, buffers)):
             b = buffers.neighbours[t]
             if not _is_promising(a, b, t, graph, clusters, buffers):
@@ -94,7 +148,10 @@ def exchange_between_clusters(graph, prices, label, changed):
                     empty += 1
                 b = empty
             _carry_out(a, b, members, side, clusters)
-            changed_now[a] = changed_now[b] = True
+            changed_now[a] = changed_now[b] = due[a] = due[b] = True
+            for p in members:
+                _mark_matched(p, graph, label, due)
+            _mark_images(a, graph, clusters, buffers)
             if clusters.head[a] < 0:
                 empty = min(empty, a)
             elif clusters.head[b] < 0:
@@ -111,7 +168,37 @@ def _make_buffers(m, k):
         np.empty(m, dtype=np.int64),
         np.empty(m),
         np.empty(2 * k, dtype=np.int64),
+        np.zeros(k, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
     )
+
+
+@compiled
+def _find_near(graph, label, changed):
+    """(m,) the clusters that changed, and those that have matches with one of them."""
+    near = changed.copy()
+    if not near.all():
+        for p in range(len(label)):
+            if changed[label[p]]:
+                _mark_matched(p, graph, label, near)
+    return near
+
+
+@compiled
+def _mark_matched(p, graph, label, near):
+    """Mark the clusters of the features that p is matched with."""
+    for entry in range(graph.first[p], graph.first[p + 1]):
+        near[label[graph.other[entry]]] = True
+
+
+@compiled
+def _mark_images(a, graph, clusters, buffers):
+    """Mark the images that a cluster has features of, for `_share_image`."""
+    buffers.marking[0] += 1
+    p = clusters.head[a]
+    while p >= 0:
+        buffers.seen_in[graph.image[p]] = buffers.marking[0]
+        p = clusters.next[p]
 
 
 # Inlined: it takes many arrays, and is called for every cluster.
@@ -153,20 +240,28 @@ def _is_promising(a, b, t, graph, clusters, buffers):
     if a == b:
         return enough and smaller >= LEAST_MEMBERS
     may_merge = smaller > 1 and buffers.shared[t] > 0
-    return enough or (may_merge and not _share_image(a, b, graph, clusters))
+    return enough or (may_merge and not _share_image(a, b, graph, clusters, buffers))
 
 
 @compiled
-def _share_image(a, b, graph, clusters):
-    """Whether two clusters have features of the same image."""
-    if clusters.size[a] < clusters.size[b]:
-        a, b = b, a
+def _share_image(a, b, graph, clusters, buffers):
+    """Whether two clusters have features of the same image; those of a are marked."""
+    if clusters.size[b] > FAR_LARGER * clusters.size[a]:
+        return _share_image_with_large(a, b, graph, clusters)
+    marking = buffers.marking[0]
     q = clusters.head[b]
-    while q >= 0:
-        if _has_feature_in(a, graph.image[q], graph, clusters):
-            return True
+    while q >= 0 and buffers.seen_in[graph.image[q]] != marking:
         q = clusters.next[q]
-    return False
+    return q >= 0
+
+
+@compiled
+def _share_image_with_large(a, b, graph, clusters):
+    """Whether a large cluster b has features of the same image as a, without reading all of b."""
+    p = clusters.head[a]
+    while p >= 0 and not _has_feature_in(b, graph.image[p], graph, clusters):
+        p = clusters.next[p]
+    return p >= 0
 
 
 @compiled

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from nmfsync.runtime.ascending import first_from
 from nmfsync.runtime.compiled import compiled
@@ -157,14 +156,33 @@ def connected_parts(graph: MatchGraph, label: IntArray) -> IntArray:
     Pairs of images that were never matched charge nothing, so that features
     which only came together over a third one would stay.
     """
+    return np.asarray(_label_parts(graph, label, 0.0))
+
+
+@compiled
+def _label_parts(graph, label, above):
+    """Return (m,) the connected parts, in order of their first features.
+
+    Matches connect features with one label, if they weigh more than `above`.
+    """
     m = len(label)
-    p, q = graph.feature, graph.other
-    inside = (label[p] == label[q]) & (graph.weight > 0)
-    matches = sparse.coo_array(
-        (np.ones(inside.sum(), dtype=bool), (p[inside], q[inside])), shape=(m, m)
-    )
-    _, part = connected_components(matches, directed=False)
-    return np.asarray(part, dtype=np.int64)
+    part, waiting = np.full(m, -1), np.empty(m, np.int64)
+    parts = 0
+    for p in range(m):
+        if part[p] >= 0:
+            continue
+        part[p], waiting[0] = parts, p
+        n = 1
+        while n > 0:
+            n -= 1
+            reached = waiting[n]
+            for entry in range(graph.first[reached], graph.first[reached + 1]):
+                q = graph.other[entry]
+                if part[q] < 0 and label[q] == label[reached] and graph.weight[entry] > above:
+                    part[q], waiting[n] = parts, q
+                    n += 1
+        parts += 1
+    return part
 
 
 def keep_uncontradicted(graph: MatchGraph, label: IntArray) -> IntArray:
@@ -174,9 +192,7 @@ def keep_uncontradicted(graph: MatchGraph, label: IntArray) -> IntArray:
     other where their images are matched at all.
     """
     m = len(label)
-    p, q = graph.feature, graph.other
-    matches = sparse.coo_array((np.ones(len(p), dtype=bool), (p, q)), shape=(m, m))
-    _, part = connected_components(matches, directed=False)
+    part = _label_parts(graph, np.zeros(m, np.int64), -np.inf)
     order = np.argsort(part, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(part[order], prepend=-1)), m)
     label = label.copy()

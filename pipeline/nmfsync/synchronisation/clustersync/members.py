@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmfsync.runtime.compiled import compiled
 from nmfsync.types.arrays import IntArray
@@ -27,19 +28,19 @@ class Clusters(NamedTuple):
     ----------
     label : (m,) int64 array
         The cluster of every feature; of one that is taken out, its last cluster.
-    head : (m,) int64 array
+    head : (m,) int32 array
         The first member of every cluster, -1 if it is empty.
-    next, previous : (m,) int64 arrays
+    next, previous : (m,) int32 arrays
         The neighbours of every feature in the list of its cluster, -1 at the ends.
-    size : (m,) int64 array
+    size : (m,) int32 array
         The number of members of every cluster.
     """
 
     label: IntArray
-    head: IntArray
-    next: IntArray
-    previous: IntArray
-    size: IntArray
+    head: NDArray[np.int32]
+    next: NDArray[np.int32]
+    previous: NDArray[np.int32]
+    size: NDArray[np.int32]
 
 
 @compiled
@@ -47,7 +48,11 @@ def list_members(label):
     """Make the `Clusters` of these labels, which will be changed along with them."""
     m = len(label)
     clusters = Clusters(
-        label, np.full(m, -1), np.full(m, -1), np.full(m, -1), np.zeros(m, dtype=np.int64)
+        label,
+        np.full(m, -1, np.int32),
+        np.full(m, -1, np.int32),
+        np.full(m, -1, np.int32),
+        np.zeros(m, np.int32),
     )
     for p in range(m - 1, -1, -1):
         add_member(clusters, p, label[p])

@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nmfsync.runtime.compiled import compiled
 from nmfsync.synchronisation.clustersync.assignment import assign
@@ -32,15 +33,15 @@ class _Tally(NamedTuple):
 
     Attributes
     ----------
-    matched_with : (m,) int64 array
+    matched_with : (m,) int32 array
         p for the features that p is matched with.
-    sees : (k,) int64 array
+    sees : (k,) int32 array
         p for the images that p has a match in.
-    seen_from : (m,) int64 array
+    seen_from : (m,) int32 array
         i for the features that have a match in image i.
     reward : (m,) float64 array
         Of the matches of p in every cluster, 0 between features.
-    matches : (m,) int64 array
+    matches : (m,) int32 array
         The number of these matches, 0 between features.
     clusters : int64 array
         The clusters p may join, in its first entries.
@@ -48,11 +49,11 @@ class _Tally(NamedTuple):
         That on the price of a missing pair of image i with every other.
     """
 
-    matched_with: IntArray
-    sees: IntArray
-    seen_from: IntArray
+    matched_with: NDArray[np.int32]
+    sees: NDArray[np.int32]
+    seen_from: NDArray[np.int32]
     reward: FloatArray
-    matches: IntArray
+    matches: NDArray[np.int32]
     clusters: IntArray
     factor: Float32Array
 
@@ -152,11 +153,11 @@ def _make_buffers(graph):
     choices = matches + features  # a feature may have no match in the cluster it was in
     return (
         _Tally(
-            np.full(m, -1),
-            np.full(k, -1),
-            np.full(m, -1),
+            np.full(m, -1, np.int32),
+            np.full(k, -1, np.int32),
+            np.full(m, -1, np.int32),
             np.zeros(m),
-            np.zeros(m, dtype=np.int64),
+            np.zeros(m, np.int32),
             np.empty(choices, dtype=np.int64),
             np.zeros(k, dtype=np.float32),
         ),
