@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from nmfsync.evaluation.confidence import estimate_confidence, precision_by_track
@@ -138,7 +139,8 @@ def track_features(
     show = partial(_shown, count=None, progress=progress)
     step("near-duplicates")
     everything = matches.problem()
-    matches.duplicate_of = _duplicates(everything, matches, features, most, show)
+    duplicate_of = _duplicates(everything, matches, features, most, show)
+    matches.duplicate_of = duplicate_of
     step("synchronisation")
     problem = matches.problem()
     parts = sum(1 for _ in parts_of(problem, most))
@@ -146,7 +148,7 @@ def track_features(
         label, inside = cluster_in_parts(problem, theta, UPDATES, most, stream, shown.update)
     step("estimates")
     tracks = MultiMatching(label, sizes)
-    tracks.duplicate_of = matches.duplicate_of
+    tracks.duplicate_of = duplicate_of.astype(np.int64)
     return Collected(
         tracks,
         _precision(problem, tracks, most, show),
@@ -231,7 +233,7 @@ def _duplicates(
     features: Sequence[Features],
     most: int,
     show: Callable[..., Iterator[Any]],
-) -> IntArray:
+) -> NDArray[np.int32]:
     """Find the near-duplicates of every image, part by part; return what stands for each (m,)."""
     offsets, k = matches.offsets, len(features)
     matched = np.bincount(problem.component)[problem.component] > 1
@@ -241,14 +243,16 @@ def _duplicates(
         for batch in batches
     )
     _, first = np.unique(problem.component, return_index=True)
-    root, near = first[problem.component], np.zeros(len(matched), bool)
+    root, near = first.astype(np.int32)[problem.component], np.zeros(len(matched), bool)
     for p, q in show(stream(_near_in_images, tasks), "Comparing", count=len(batches)):
         join(root, p, q)
         near[p] = True
-    component, alone = components_of(root), np.arange(len(root))
+    component, alone = components_of(root), np.arange(len(root), dtype=np.int32)
     concerned = np.bincount(component, near)[component] > 0
     # Only features that are connected over features near each other may count as one.
-    closed = problem._replace(component=np.where(concerned, component, len(root) + alone))
+    closed = problem._replace(
+        component=np.where(concerned, component, len(root) + alone.astype(np.int64))
+    )
     stands, begun = alone.copy(), deque[AnyArray]()
 
     def parts() -> Iterator[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.runtime.compiled import is_kept
 from nmfsync.runtime.threads import thread_count
 from nmfsync.runtime.workers import end_with_parent
-from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
+from nmfsync.synchronisation.clustersync.exchange import exchange_due
 from nmfsync.synchronisation.clustersync.search import compile_exchange
 from nmfsync.synchronisation.methods import METHODS
 from nmfsync.types.matches import PairwiseMatches
@@ -33,7 +33,7 @@ def compile_beside(methods: Sequence[str]) -> None:
         Those that are going to be run.
     """
     needed = any(METHODS[name].compiles for name in methods)
-    if needed and thread_count() > 1 and not is_kept(exchange_between_clusters):
+    if needed and thread_count() > 1 and not is_kept(exchange_due):
         _start()
 
 

@@ -43,14 +43,14 @@ class RowMatches:
     ----------
     offsets : (k + 1,) int64 array
         Image i has the features offsets[i] to offsets[i + 1] - 1.
-    duplicate_of : (m,) int64 array or None
+    duplicate_of : (m,) int32 array or None
         See `PairwiseMatches`; if it is set, near-duplicates have no matches.
     verified : bool
     """
 
     def __init__(self, rows: Sequence[Judged], least: NDArray[np.int8], sizes: IntArray) -> None:
         self.offsets = np.concatenate([[0], np.cumsum(sizes)])
-        self.duplicate_of: IntArray | None = None
+        self.duplicate_of: NDArray[np.int32] | None = None
         self.verified = any(row.verified for row in rows)
         ends = np.cumsum([len(row.others) for row in rows])
         lowest = np.split(least, ends)[: len(rows)]
@@ -90,7 +90,7 @@ class RowMatches:
     def problem(self) -> Problem:
         """Return the matches with their components, and the pairs of images with matches."""
         m, k = int(self.offsets[-1]), len(self.offsets) - 1
-        root, linked = np.arange(m), [np.empty((0, 3), np.int64)]
+        root, linked = np.arange(m, dtype=np.int32), [np.empty((0, 3), np.int64)]
         rows = list(self._rows.values())
         groups = (rows[n : n + ROWS] for n in range(0, len(rows), ROWS))
         tasks = (((group, self._numbering(group)),) for group in groups)

@@ -12,7 +12,7 @@ pairs = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=20)
 
 @given(pairs, st.integers(0, 20))
 def test_they_are_those_of_the_graph(edges, cut):
-    root = np.arange(12)
+    root = np.arange(12, dtype=np.int32)
     for part in (edges[:cut], edges[cut:]):
         p, q = np.array(part, np.int64).reshape(-1, 2).T
         join(root, np.ascontiguousarray(p), np.ascontiguousarray(q))

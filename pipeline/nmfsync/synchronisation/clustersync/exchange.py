@@ -101,7 +101,7 @@ def exchange_between_clusters(
         arrays = (graph, prices, clusters, changed, near, due)
         block = -(-len(label) // BLOCKS)
         map_blocks(lambda part: _try_all(part.start, part.stop, *arrays), len(label), block)
-    return np.asarray(_exchange(graph, prices, label, changed, due))
+    return np.asarray(exchange_due(graph, prices, label, changed, due))
 
 
 @compiled
@@ -124,7 +124,7 @@ def _try_all(start, stop, graph, prices, clusters, changed, near, due):
 
 
 @compiled
-def _exchange(graph, prices, label, changed, due):
+def exchange_due(graph, prices, label, changed, due):
     """Let the clusters that are due exchange features with others, and those near what changes."""
     m, k = len(label), len(graph.offset) - 1
     clusters, buffers, places = list_members(label), _make_buffers(m, k), make_places(m, k)

@@ -63,7 +63,7 @@ class Problem(NamedTuple):
     """
 
     source: Source
-    component: IntArray
+    component: AnyArray
     offset: IntArray
     pairs: ImagePairs
 
@@ -79,7 +79,7 @@ def cluster_in_parts(
     most: int,
     solve: Solve,
     done: Callable[[], Any] = lambda: None,
-) -> tuple[IntArray, int]:
+) -> tuple[Int32Array, int]:
     """Cluster matches that are right with known probabilities, part by part.
 
     The objective is that of `clustersync`.
@@ -99,7 +99,7 @@ def cluster_in_parts(
 
     Returns
     -------
-    label : (m,) int64 array
+    label : (m,) int32 array
         The cluster of every feature: the number of its first feature.
     inside : int
         Matches inside the parts of the last search of all; the others lie across cuts.
@@ -119,7 +119,7 @@ def cluster_in_parts(
     return label, inside
 
 
-def parts_of(problem: Problem, most: int, label: IntArray | None = None) -> Iterator[Int32Array]:
+def parts_of(problem: Problem, most: int, label: AnyArray | None = None) -> Iterator[Int32Array]:
     """Hand out the features of all parts, ascending; no cluster of a result is in two."""
     return _Cuts(problem, most).parts(0, label)
 
@@ -142,12 +142,12 @@ class _Cuts:
         np.minimum.at(first, problem.component, position)
         whole = np.flatnonzero((size > 1) & (size <= most))  # features alone are no problem
         whole = whole[np.argsort(first[whole], kind="stable")]
-        part = np.full(len(size), -1, np.int64)
+        part = np.full(len(size), -1, np.int32)
         part[whole] = (np.cumsum(size[whole]) - 1) // most
         self._whole = _groups(part[problem.component])
         self._giant = np.flatnonzero(size > most)
         # Where a feature lies in its component: the number of features in images before its own.
-        self._place = np.zeros(len(image_of), np.int64)
+        self._place = np.zeros(len(image_of) if len(self._giant) else 0, np.int64)
         for c in self._giant.tolist():
             features = np.flatnonzero(problem.component == c)
             features = features[np.argsort(position[features], kind="stable")]
@@ -156,7 +156,7 @@ class _Cuts:
             self._place[features] = np.repeat(begins, counts)
 
     def parts(
-        self, n: int, label: IntArray | None, everything: bool = True
+        self, n: int, label: AnyArray | None, everything: bool = True
     ) -> Iterator[Int32Array]:
         """Yield the features of every part, ascending; without `everything`, of what is cut."""
         if everything:
@@ -181,7 +181,7 @@ def _positions(pairs: ImagePairs, k: int) -> Int32Array:
     return position
 
 
-def _groups(number: IntArray) -> list[Int32Array]:
+def _groups(number: AnyArray) -> list[Int32Array]:
     """Return the places of every number that is not negative, ascending, by number."""
     order = np.argsort(number, kind="stable").astype(np.int32)
     order = order[np.searchsorted(number[order], 0) :]
@@ -192,14 +192,15 @@ def _search_parts(
     problem: Problem,
     theta: float,
     learnt: Learnt,
-    label: IntArray | None,
+    label: Int32Array | None,
     rounds: int,
     parts: Iterable[Int32Array],
     solve: Solve,
     done: Callable[[], Any],
-) -> tuple[IntArray, Counts, int]:
+) -> tuple[Int32Array, Counts, int]:
     """Search in every part; return the labels, and counts and matches of all parts together."""
-    result = np.arange(len(problem.component)) if label is None else label.copy()
+    m = len(problem.component)
+    result = np.arange(m, dtype=np.int32) if label is None else label.copy()
     c = len(problem.pairs.other)
     pairs, matched, possible, confirmed = np.zeros(c), np.zeros(c), 0.0, np.zeros((2, 2))
     inside = 0

@@ -31,7 +31,7 @@ def join(root, p, q):
 
     Parameters
     ----------
-    root : (m,) int64 array
+    root : (m,) int32 array
         A smaller feature of the component of every feature, or itself: at first
         0, 1, 2, …. Changed in place; see `components_of`.
     p, q : (n,) int64 arrays
@@ -53,12 +53,12 @@ def find_root(root, p):
     return p
 
 
-def components_of(root: IntArray) -> IntArray:
+def components_of(root: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return numbers of the components (m,) that `join` made, in order of their first features."""
-    root = root.copy()
     while not np.array_equal(root, above := root[root]):
         root = above
-    return np.asarray(np.unique(root, return_inverse=True)[1])
+    first = root == np.arange(len(root), dtype=np.int32)
+    return np.asarray((np.cumsum(first, dtype=np.int32) - 1)[root])
 
 
 def groups(label: IntArray) -> list[IntArray]:
