@@ -13,10 +13,10 @@ RUN = (
     "import sys\n"
     "from nmfsync import Settings, run_scene\n"
     "from nmfsync.run import scene\n"
-    "from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters\n"
+    "from nmfsync.synchronisation.clustersync.exchange import exchange_due\n"
     "scene.write_scene_report = lambda *arguments: None\n"
     "run_scene('sample/astronaut', Settings(methods=('clustersync',), features=30), 'out')\n"
-    "counts = exchange_between_clusters.stats\n"
+    "counts = exchange_due.stats\n"
     "print(sum(counts.cache_hits.values()), sum(counts.cache_misses.values()))"
 )
 

@@ -10,7 +10,7 @@ import strategies
 from builders import matches_of, noisy
 from clusterings import SEEDS, by_images, cliques, dense, of_pairs, partition, random_labels, read
 from nmfsync.synchronisation.clustersync import exchange
-from nmfsync.synchronisation.clustersync.exchange import _exchange, exchange_between_clusters
+from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters, exchange_due
 from nmfsync.synchronisation.clustersync.graph import (
     MatchGraph,
     connected_parts,
@@ -184,7 +184,7 @@ def test_tries_on_threads_change_nothing(matches, seed):
     changed = rng.random(len(label)) < rng.choice([0.2, 1.0])
     everywhere, outcomes = np.ones(len(label), np.bool_), []
     plain = label.copy()
-    outcomes.append((_exchange(graph, prices, plain, changed, everywhere), plain))
+    outcomes.append((exchange_due(graph, prices, plain, changed, everywhere), plain))
     for large in (1, 2**14):
         own = label.copy()
         with pytest.MonkeyPatch.context() as patch:
