@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from builders import overlapping_images, wait_until
+from builders import bits, overlapping_images, wait_until
 from nmfsync import match, synchronise, verify
 from nmfsync.errors import NmfsyncError
 from nmfsync.evaluation.confidence import estimate_confidence, precision_by_track
@@ -168,6 +168,26 @@ def test_a_cluster_finds_the_same_and_gets_no_descriptors(features, cluster, tmp
     for work in ("match_rows", "judge_rows"):
         assert sent[work] + received[work] < everything / 10
     assert sent.total() + received.total() < 2 * everything  # mostly labels, and where rows lie
+
+
+def test_matching_sends_where_features_lie(features, cluster, tmp_path, monkeypatch):
+    """`match` alone, as `nmfsync run` calls it, whose matches come back."""
+    sent = []
+
+    def weighed(function, tasks):
+        for task in tasks:
+            sent.append(len(pickle.dumps(task)))
+            yield function(*task)
+
+    monkeypatch.setattr("nmfsync.runtime.tasks.stream", weighed)
+    monkeypatch.setattr("nmfsync.matching.match.TASK", 10**5)
+    found = match(features, weighted=True)
+    assert len(sent) > 20
+    assert max(sent) < features[0].descriptors.nbytes / 5
+    with engine("dask", cluster.scheduler_address):
+        monkeypatch.undo()
+        there = match(features, weighted=True, cache=tmp_path / "c")
+    assert bits(there) == bits(found)
 
 
 def test_a_worker_that_is_killed_changes_nothing(features, cluster, tmp_path, monkeypatch):
