@@ -272,7 +272,7 @@ class PairwiseMatches(_MatchesOfImages):
 
     def __init__(self, W: Any, sizes: Sequence[int] | ArrayLike) -> None:
         self.sizes = _check_sizes(sizes)
-        self.W = _check_matrix(W, self.sizes)
+        self.W = _check_matrix(_copy_matrix(W), self.sizes)
 
     def __repr__(self) -> str:
         return (
@@ -339,7 +339,10 @@ class PairwiseMatches(_MatchesOfImages):
         m = int(sizes.sum())
         if len(p) and not 0 <= min(p.min(), q.min()) <= max(p.max(), q.max()) < m:
             raise NmfsyncError(f"features must be numbers from 0 to {m - 1}")
-        return cls(_symmetric_matrix(p, q, values, m), sizes)
+        p, q = p.astype(np.int32), q.astype(np.int32)
+        matches = cls.__new__(cls)  # without a copy of W
+        matches.sizes, matches.W = sizes, _check_matrix(_symmetric_matrix(p, q, values, m), sizes)
+        return matches
 
     @classmethod
     def from_pairs(
@@ -966,9 +969,8 @@ def _copy_matrix(W: Any) -> sparse.csr_array:
         raise NmfsyncError(f"W must be a matrix of numbers ({shown(error, 200)})") from None
 
 
-def _check_matrix(W: Any, sizes: IntArray) -> sparse.csr_array:
-    """W as the class promises it, or an error that names the first fault."""
-    W = _copy_matrix(W)
+def _check_matrix(W: sparse.csr_array, sizes: IntArray) -> sparse.csr_array:
+    """W, changed in place, as the class promises it, or an error that names the first fault."""
     m = int(sizes.sum())
     if W.shape[0] != W.shape[1]:
         raise NmfsyncError(f"W must be square, not {W.shape[0]} × {W.shape[1]}")

@@ -14,7 +14,7 @@ from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.synchronisation.clustersync.nearby import find_nearby, make_places
 from nmfsync.types.arrays import FloatArray, IntArray
 
-# Of clusters, for threads: each needs arrays for all features.
+# Of clusters, for threads: few, because each needs arrays for all features.
 BLOCKS = 4
 LEAST_BLOCK = 2**10
 

@@ -53,7 +53,8 @@ def cluster_unweighted(
     graph = graph._replace(weight=np.ones(len(graph.weight)))
     grown = grow(graph, support(graph))
     firsts = [first_prices(graph, mixed) for mixed in (True, False)]
-    starts = [_learn(graph, grown, first, updates, done) for first in firsts]
+    # One after the other, so that the rewards of the worse one do not stay.
+    starts = (_learn(graph, grown, first, updates, done) for first in firsts)
     best = max(starts, key=lambda start: start.log_likelihood)
     rewarded = graph._replace(weight=best.rewards)
     prices = best.prices._replace(missing=strength * best.prices.missing)
