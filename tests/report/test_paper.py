@@ -9,7 +9,7 @@ from PIL import Image
 
 from nmfsync.evaluation.confidence import estimate_confidence
 from nmfsync.evaluation.errors import match_errors
-from nmfsync.report import dataset_page, paper, pictures, scene_page
+from nmfsync.report import dataset_page, drawing, paper, scene_page
 from nmfsync.report.latex import Block, escape, scene_table, table
 from nmfsync.report.page import Cell
 from rendered import scene as rendered_scene
@@ -32,10 +32,10 @@ def undrawn(monkeypatch):
     """Make figures without drawing them, which takes most of the time."""
     file = BytesIO()
     Image.new("RGB", (1, 1)).save(file, "PNG")
-    for module in (scene_page, dataset_page, pictures):
-        monkeypatch.setattr(module, "to_png", lambda figure: file.getvalue())
-    monkeypatch.setattr(paper, "to_pdf", lambda figure: b"")
-    monkeypatch.setattr(paper, "to_svg", lambda figure: b"")
+    contents = {"png": file.getvalue(), "pdf": b"", "svg": b""}
+    writers = {ending: lambda figure, data=data: data for ending, data in contents.items()}
+    monkeypatch.setattr(drawing, "_WRITERS", writers)
+    monkeypatch.setattr(drawing, "helpers_for", lambda most: 0)
 
 
 @pytest.mark.parametrize("cameras", [False, True])

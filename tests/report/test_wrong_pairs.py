@@ -46,11 +46,11 @@ def test_parts_and_images_that_are_left_alone_are_named():
 
 
 def test_wrong_pairs_with_most_matches_come_first():
-    shown = wrong_pairs([*ring((0, 5)), verdict(0, 3, False, 30)], NAMES)
+    shown = wrong_pairs([*ring((0, 5)), verdict(0, 3, False, 30)], NAMES).drawn()
     assert shown.rows[0] == ["1: view0.jpg", "4: view3.jpg", "30", "20", "few shared tracks"]
     assert [picture.title for picture in shown.pictures] == ["Before", "After"]
     assert shown.pictures[0].png != shown.pictures[1].png
-    again = wrong_pairs([*ring((0, 5)), verdict(0, 3, False, 30)], NAMES)
+    again = wrong_pairs([*ring((0, 5)), verdict(0, 3, False, 30)], NAMES).drawn()
     assert again == shown
 
 

@@ -37,6 +37,7 @@ from nmfsync.report.page import (
     percent,
     write_bytes,
 )
+from nmfsync.report.pictures import drawn
 from nmfsync.report.wrong_pairs import wrong_pairs
 from nmfsync.types.arrays import AnyArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
@@ -105,6 +106,7 @@ def write_change_report(
     counts = count_by_pair(table, judge_matches(table, {}, np.ones(len(known.sizes))), confidences)
     pairs = image_pairs_of(_known(confidences[settings["method"]]), result.image_of)
     image_names = names_of(result)
+    wrong = wrong_pairs(verdicts, image_names)
     html = (
         environment()
         .get_template("change.html")
@@ -128,9 +130,9 @@ def write_change_report(
             doubtful_links=doubtful_links(pairs, MOST_ROWS),
             remarks=remarks,
             warnings=warnings,
-            graph=graph_picture(graph, image_names, image_names),
+            graph=drawn(graph_picture(graph, image_names, image_names)),
             graph_sentences=graph_sentences(graph, image_names),
-            wrong=wrong_pairs(verdicts, image_names),
+            wrong=wrong and wrong.drawn(),
             provenance=provenance or {},
             viewer_json=viewer,
         )

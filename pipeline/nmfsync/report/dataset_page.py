@@ -9,9 +9,10 @@ from urllib.parse import quote
 from nmfsync.evaluation.ranks import mean_ranks
 from nmfsync.evaluation.summary import COLUMNS, MethodEvaluation, SceneEvaluation
 from nmfsync.report.best import best_methods
-from nmfsync.report.figures.curves import dataset_figure
-from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
-from nmfsync.report.figures.trade_off import scenes_trade_off_figure
+from nmfsync.report.drawing import Drawing
+from nmfsync.report.figures.curves import scene_curves, scenes_figure
+from nmfsync.report.figures.style import HEADLINE, style_of
+from nmfsync.report.figures.trade_off import scene_trade_offs, trade_offs_figure
 from nmfsync.report.latex import Block
 from nmfsync.report.page import (
     Cell,
@@ -24,7 +25,7 @@ from nmfsync.report.page import (
     write_bytes,
 )
 from nmfsync.report.paper import write_dataset_figures
-from nmfsync.report.pictures import reliability_picture, trade_off_picture
+from nmfsync.report.pictures import drawn, reliability_picture, trade_off_picture
 from nmfsync.runtime.publish import publication
 from nmfsync.runtime.tables import write_table
 
@@ -112,7 +113,6 @@ METRICS = (
 )
 
 
-@default_look()
 def write_dataset_report(
     folder: Path,
     title: str,
@@ -121,6 +121,7 @@ def write_dataset_report(
     left_out: Sequence[str] = (),
     figures: bool = False,
     origin: str | None = None,
+    kept: Path | None = None,
 ) -> None:
     """Write `report.html`, `evaluation.csv` and, with truth, pictures of several scenes.
 
@@ -144,6 +145,8 @@ def write_dataset_report(
         Also write the figures for papers.
     origin : str, optional
         See `publication`.
+    kept : Path, optional
+        Folder with the pictures of the last run, see `drawing.draw`.
 
     Raises
     ------
@@ -154,7 +157,8 @@ def write_dataset_report(
     titles = {e.scene: (labels or {}).get(e.scene, e.scene) for e in evaluations}
     plots = _plots(evaluations, titles)
     estimated = list(dict.fromkeys(["input", *(evaluation.tracks for evaluation in evaluations)]))
-    reliability = reliability_picture(evaluations, estimated)
+    pictures = drawn([*plots, *reliability_picture(evaluations, estimated)], kept)
+    plots, reliability = pictures[: len(plots)], pictures[len(plots) :]
     methods = list(dict.fromkeys(name for e in evaluations for name in e.methods))
     measured = any(evaluation.truth != "none" for evaluation in evaluations)
     tables = [table for metric in METRICS if (table := _table(metric, evaluations, methods))]
@@ -190,14 +194,14 @@ def write_dataset_report(
         )
     )
     with publication(folder, origin) as new:
-        for picture in plots + reliability:
+        for picture in pictures:
             write_bytes(new / picture.file, picture.png)
         _write_csv(new / "evaluation.csv", evaluations)
         write_bytes(new / "report.html", html.encode())
         if figures:
             names = [style_of(name).name for name in methods]
             blocks = _blocks(tables, list(titles.values()))
-            write_dataset_figures(new, evaluations, titles, names, blocks)
+            write_dataset_figures(new, evaluations, titles, names, blocks, kept)
 
 
 def _blocks(tables: Sequence[Table], scenes: Sequence[str]) -> list[Block]:
@@ -251,25 +255,28 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _plots(evaluations: Sequence[SceneEvaluation], titles: Mapping[str, str]) -> list[Picture]:
-    """Draw the plots of the scenes with truth."""
+    """Plan the plots of the scenes with truth."""
     with_truth = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
     if not with_truth:
         return []
     plots = trade_off_picture(with_truth)
     if plots and len(with_truth) > 1:
-        png = to_png(scenes_trade_off_figure(with_truth, titles))
+        values = scene_trade_offs(with_truth, titles)
         caption = (
             "One plot a scene, drawn as above. The line is the input under a ratio test; "
             "above it a method is better than that test alone. Scales differ."
         )
-        plots.append(Picture("trade-offs.png", "The same, scene by scene", caption, png))
+        drawing = Drawing("trade-offs", trade_offs_figure, (values,))
+        plots.append(
+            Picture("trade-offs.png", "The same, scene by scene", caption, drawing=drawing)
+        )
     caption = (
         "FCM(t), one plot a scene; m is its number of features. "
         "Higher is better. Solid lines are cycle-consistent results, dashed ones are not. "
         "A method without a line in the legend is cycle-consistent on some scenes only."
     )
-    png = to_png(dataset_figure(with_truth, titles))
-    return [*plots, Picture("fcm.png", "Correct matchings", caption, png)]
+    drawing = Drawing("fcm", scenes_figure, (scene_curves(with_truth, titles),))
+    return [*plots, Picture("fcm.png", "Correct matchings", caption, drawing=drawing)]
 
 
 def _table(

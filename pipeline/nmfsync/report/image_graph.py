@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from nmfsync.errors import shown
 from nmfsync.evaluation.summary import ImageGraph
+from nmfsync.report.drawing import Drawing
 from nmfsync.report.figures.image_graph import image_graph_figure
-from nmfsync.report.figures.style import to_png
 from nmfsync.report.page import Picture, count, joined
 
 MOST_NAMES = 5
@@ -49,7 +49,7 @@ def graph_warnings(graph: ImageGraph, names: Sequence[str]) -> list[str]:
 
 
 def graph_picture(graph: ImageGraph, names: Sequence[str], labels: Sequence[str]) -> list[Picture]:
-    """Draw the graph of the images; [] if none are linked.
+    """Plan the graph of the images; [] if none are linked.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def graph_picture(graph: ImageGraph, names: Sequence[str], labels: Sequence[str]
     if not graph.ties:
         return []
     words = " ".join([*graph_sentences(graph, names), *_extremes(graph, names)])
-    png = to_png(image_graph_figure(graph, labels))
-    return [Picture("images.png", "The graph of the images", _CAPTION, png, alt=words)]
+    drawing = Drawing("images", image_graph_figure, (graph, labels))
+    return [Picture("images.png", "The graph of the images", _CAPTION, alt=words, drawing=drawing)]
 
 
 def _linked(graph: ImageGraph, images: int) -> str:

@@ -1,6 +1,8 @@
 """How every method is called and drawn, in figures, tables and sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from nmfsync.synchronisation.methods import METHODS
@@ -35,6 +37,28 @@ _INPUT = MethodStyle("input", "#333333", "", 1.2)
 _SPARE = [("#D55E00", "h"), ("#01665E", "p"), ("#8C510A", ">")]  # of methods without a style
 
 
+# What figures show of the records of methods: label and style by name.
+Records = dict[str, tuple[str, str]]
+
+_used: ContextVar[Records | None] = ContextVar("records", default=None)
+
+
+def records() -> Records:
+    """Return what figures show of the records of all methods."""
+    used = _used.get()
+    return {n: (m.label, m.style) for n, m in METHODS.items()} if used is None else used
+
+
+@contextmanager
+def use_records(methods: Records) -> Iterator[None]:
+    """Draw with these records, which may be those of another process."""
+    before = _used.set(methods)
+    try:
+        yield
+    finally:
+        _used.reset(before)
+
+
 def style_of(method: str) -> MethodStyle:
     """Return the style of a method; without one in its record it depends on the name only."""
     colour, marker = _SPARE[sum(method.encode()) % len(_SPARE)]
@@ -56,9 +80,9 @@ def _own_style(method: str) -> MethodStyle | None:
     """Return the style in a method's record, or None."""
     if method == "input":
         return _INPUT
-    record = METHODS.get(method)
-    return MethodStyle(record.label, *STYLES[record.style]) if record and record.style else None
+    label, style = records().get(method, (method, ""))
+    return MethodStyle(label, *STYLES[style]) if style else None
 
 
 def _label_of(method: str) -> str:
-    return METHODS[method].label if method in METHODS else method
+    return records().get(method, (method, ""))[0]

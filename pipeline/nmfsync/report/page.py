@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # what is not written as a page needs no templates
     from jinja2 import Environment
     from markupsafe import Markup
 
+    from nmfsync.report.drawing import Drawing
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -26,16 +28,19 @@ class Picture:
         Name of its file beside the page.
     title, caption : str
     png : bytes
-        Content of the file.
+        Content of the file; empty until it is drawn.
     alt : str
         What those read who do not see it: the figures that it shows. By default the title.
+    drawing : Drawing or None
+        What is to be drawn, see `pictures.drawn`.
     """
 
     file: str
     title: str
     caption: str
-    png: bytes
+    png: bytes = b""
     alt: str = ""
+    drawing: "Drawing | None" = None
 
     @property
     def anchor(self) -> str:

@@ -56,6 +56,7 @@ def write_pairs_report(
     OSError
         If the file cannot be written.
     """
+    wrong = wrong_pairs(verdicts, names)
     html = (
         environment()
         .get_template("pairs.html")
@@ -65,7 +66,7 @@ def write_pairs_report(
             table_name=files[2],
             images=len(names),
             pairs=len(verdicts),
-            wrong=wrong_pairs(verdicts, names),
+            wrong=wrong and wrong.drawn(),
             behind=behind_sentence(behind),
             wrong_count=sum(not v.right for v in verdicts),
             looks=_looks(verdicts, numbered(names), photographs),

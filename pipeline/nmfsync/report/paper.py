@@ -1,33 +1,39 @@
 """The figures of the pages for papers: as PDF and SVG, as wide as a column or the text."""
 
-import nmfsync.report.figures  # noqa: F401  # isort: skip  imports matplotlib first
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import Any
 
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.evaluation.tracks import track_counts
-from nmfsync.report.figures.cameras import cameras_figure
-from nmfsync.report.figures.curves import dataset_figure, fcm_figure
+from nmfsync.report.drawing import Drawing, draw
+from nmfsync.report.figures.cameras import views_figure, views_of
+from nmfsync.report.figures.curves import (
+    curves_figure,
+    curves_of,
+    scene_curves,
+    scenes_figure,
+)
 from nmfsync.report.figures.image_graph import image_graph_figure
-from nmfsync.report.figures.matrix import matrix_figure
-from nmfsync.report.figures.overlays import overlay_pairs, pair_figure
-from nmfsync.report.figures.reliability import reliability_figure, reliability_of
-from nmfsync.report.figures.style import COLUMN, TEXT, default_look, paper, to_pdf, to_svg
+from nmfsync.report.figures.matrix import matrix_panels, panels_figure
+from nmfsync.report.figures.overlays import overlay_figure, overlay_pairs, pair_panels
+from nmfsync.report.figures.reliability import reliabilities_figure, reliability_of
+from nmfsync.report.figures.style import COLUMN, TEXT, paper
 from nmfsync.report.figures.track_lengths import lengths_figure
-from nmfsync.report.figures.track_sheet import tracks_figure
-from nmfsync.report.figures.trade_off import scenes_trade_off_figure, trade_off, trade_off_figure
+from nmfsync.report.figures.track_sheet import sheet_figure, track_sheet
+from nmfsync.report.figures.trade_off import (
+    scene_trade_offs,
+    trade_off,
+    trade_off_figure,
+    trade_offs_figure,
+)
 from nmfsync.report.latex import Block, scene_table, table
 from nmfsync.report.page import write_bytes
 from nmfsync.runtime.publish import FIGURES
 from nmfsync.scenes.scene import Scene
 from nmfsync.types.features import Features
 from nmfsync.types.matches import Matches, MultiMatching
-
-Drawing = tuple[str, float, Callable[[], Figure | None]]  # name, width in inches, what draws it
 
 
 def write_scene_figures(
@@ -37,17 +43,21 @@ def write_scene_figures(
     results: Mapping[str, Matches],
     errors: Mapping[str, MatchErrors],
     evaluation: SceneEvaluation,
+    kept: Path | None = None,
 ) -> None:
     """Write the figures of a scene's page and `table.tex` to the folder `figures`.
 
     Parameters
     ----------
-    folder, scene, features, results, errors, evaluation
+    folder, scene, features, results, errors, evaluation, kept
         As for `write_scene_report`.
     """
-    _write(folder, _plots([evaluation]))
-    _write(folder, _plots_of_scene(scene, features, results, evaluation))
-    _write(folder, _photographs(scene, features, results, errors, evaluation))
+    drawings = [
+        *_plots([evaluation]),
+        *_plots_of_scene(scene, features, results, evaluation),
+        *_photographs(scene, features, results, errors, evaluation),
+    ]
+    _write(folder, drawings, kept)
     write_bytes(folder / FIGURES / "table.tex", scene_table(evaluation).encode())
 
 
@@ -57,6 +67,7 @@ def write_dataset_figures(
     titles: Mapping[str, str],
     methods: Sequence[str],
     blocks: Sequence[Block],
+    kept: Path | None = None,
 ) -> None:
     """Write the figures of a data set's page and `table.tex` to the folder `figures`.
 
@@ -70,13 +81,17 @@ def write_dataset_figures(
         The headings of the table.
     blocks : sequence of Block
         Its rows.
+    kept : Path, optional
+        As for `write_dataset_report`.
     """
     known = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
-    _write(folder, _plots(evaluations))
+    drawings = [*_plots(evaluations)]
     if known:
-        _write(folder, [("fcm", TEXT, lambda: dataset_figure(known, titles))])
+        drawings.append(_drawing("fcm", TEXT, scenes_figure, scene_curves(known, titles)))
     if len(known) > 1 and trade_off(known).scenes:
-        _write(folder, [("trade-offs", TEXT, lambda: scenes_trade_off_figure(known, titles))])
+        values = scene_trade_offs(known, titles)
+        drawings.append(_drawing("trade-offs", TEXT, trade_offs_figure, values))
+    _write(folder, drawings, kept)
     write_bytes(folder / FIGURES / "table.tex", table(["Scene", *methods], blocks).encode())
 
 
@@ -85,12 +100,13 @@ def _plots(evaluations: Sequence[SceneEvaluation]) -> Iterator[Drawing]:
     evaluations = [evaluation for evaluation in evaluations if evaluation.truth != "none"]
     values = trade_off(evaluations)
     if values.scenes:
-        yield "trade-off", COLUMN, lambda: trade_off_figure(values)
+        yield _drawing("trade-off", COLUMN, trade_off_figure, values)
     estimated = dict.fromkeys(["input", *(evaluation.tracks for evaluation in evaluations)])
-    known = [name for name in estimated if reliability_of(evaluations, name)]
+    known = {name: found for name in estimated if (found := reliability_of(evaluations, name))}
     if known:
-        width = COLUMN if len(known) < 3 else TEXT
-        yield "reliability", width, lambda: reliability_figure(evaluations, known)
+        yield _drawing(
+            "reliability", COLUMN if len(known) < 3 else TEXT, reliabilities_figure, known
+        )
 
 
 def _plots_of_scene(
@@ -100,20 +116,22 @@ def _plots_of_scene(
     evaluation: SceneEvaluation,
 ) -> Iterator[Drawing]:
     if evaluation.truth != "none":
-        yield "fcm", COLUMN, lambda: fcm_figure(evaluation)
+        yield _drawing("fcm", COLUMN, curves_figure, curves_of(evaluation.methods), False)
     if scene.cameras:
-        yield "epipolar", COLUMN, lambda: fcm_figure(evaluation, epipolar=True)
-        yield "cameras", COLUMN, lambda: cameras_figure(scene, features)
+        curves = curves_of(evaluation.methods, epipolar=True)
+        yield _drawing("epipolar", COLUMN, curves_figure, curves, True)
+        yield _drawing("cameras", COLUMN, views_figure, *views_of(scene, features))
     if evaluation.image_graph.ties:
-        yield "images", COLUMN, lambda: image_graph_figure(evaluation.image_graph, scene.labels)
+        yield _drawing("images", COLUMN, image_graph_figure, evaluation.image_graph, scene.labels)
     counts = {
         name: track_counts(matches)
         for name, matches in results.items()
         if name == "input" or isinstance(matches, MultiMatching)
     }
-    yield "lengths", COLUMN, lambda: lengths_figure(counts)
-    name, result = evaluation.tracks, _tracks_of(results, evaluation)
-    yield "matrix", TEXT, lambda: matrix_figure(results["input"], result, name, scene.labels)
+    yield _drawing("lengths", COLUMN, lengths_figure, counts)
+    before = results["input"]
+    panels = matrix_panels(before, _tracks_of(results, evaluation), evaluation.tracks)
+    yield _drawing("matrix", TEXT, panels_figure, panels, before.offsets, scene.labels)
 
 
 def _photographs(
@@ -125,11 +143,12 @@ def _photographs(
 ) -> Iterator[Drawing]:
     for pair in overlay_pairs(len(features)):
         name = f"overlay-{pair[0] + 1}-{pair[1] + 1}"
-        yield name, TEXT, lambda pair=pair: pair_figure(scene, features, errors, pair)  # type: ignore[misc]
+        yield _drawing(name, TEXT, overlay_figure, *pair_panels(scene, features, errors, pair))
     result = _tracks_of(results, evaluation)
     if result is not None:
-        known = errors[evaluation.tracks]
-        yield "overlay-tracks", TEXT, lambda: tracks_figure(scene, features, result, known)
+        sheet = track_sheet(scene, features, result, errors[evaluation.tracks])
+        if sheet is not None:
+            yield _drawing("overlay-tracks", TEXT, sheet_figure, sheet)
 
 
 def _tracks_of(results: Mapping[str, Matches], evaluation: SceneEvaluation) -> MultiMatching | None:
@@ -138,11 +157,11 @@ def _tracks_of(results: Mapping[str, Matches], evaluation: SceneEvaluation) -> M
     return result if isinstance(result, MultiMatching) else None
 
 
-def _write(folder: Path, drawings: Iterator[Drawing] | Sequence[Drawing]) -> None:
-    """Draw figures one after the other, and write each in both formats."""
-    for name, width, draw in drawings:
-        with default_look(paper(width)):
-            figure = draw()
-            if figure is not None:
-                write_bytes(folder / FIGURES / f"{name}.pdf", to_pdf(figure))
-                write_bytes(folder / FIGURES / f"{name}.svg", to_svg(figure))
+def _drawing(name: str, width: float, function: Callable[..., Any], *arguments: Any) -> Drawing:
+    """Plan a figure of this width in inches, in both formats."""
+    return Drawing(f"{FIGURES}/{name}", function, arguments, paper(width), ("pdf", "svg"))
+
+
+def _write(folder: Path, drawings: Iterable[Drawing], kept: Path | None) -> None:
+    for name, content in draw([*drawings], kept).items():
+        write_bytes(folder / name, content)

@@ -1,10 +1,18 @@
 """The pictures that the pages of scenes and of data sets share."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from nmfsync.evaluation.summary import SceneEvaluation
-from nmfsync.report.figures.reliability import FEW, pooled, reliability_figure, reliability_of
-from nmfsync.report.figures.style import style_of, to_png
+from nmfsync.report.drawing import Drawing, draw
+from nmfsync.report.figures.reliability import (
+    FEW,
+    pooled,
+    reliabilities_figure,
+    reliability_of,
+)
+from nmfsync.report.figures.style import style_of
 from nmfsync.report.figures.trade_off import TradeOff, trade_off, trade_off_figure
 from nmfsync.report.page import Picture, count, percent, whole_percent
 
@@ -22,8 +30,22 @@ _RELIABILITY_CAPTION = (
 )
 
 
+def drawn(pictures: Sequence[Picture], kept: Path | None = None) -> list[Picture]:
+    """Return pictures with their PNG.
+
+    Parameters
+    ----------
+    pictures : sequence of Picture
+        Each with its drawing.
+    kept : Path, optional
+        As for `drawing.draw`.
+    """
+    files = draw([picture.drawing for picture in pictures if picture.drawing], kept)
+    return [replace(picture, png=files[picture.file], drawing=None) for picture in pictures]
+
+
 def trade_off_picture(evaluations: Sequence[SceneEvaluation]) -> list[Picture]:
-    """Draw FCM against precision, means of scenes with truth; [] if no scene has all values."""
+    """Plan FCM against precision, means of scenes with truth; [] if no scene has all values."""
     values = trade_off(evaluations)
     if not values.scenes:
         return []
@@ -40,8 +62,8 @@ def trade_off_picture(evaluations: Sequence[SceneEvaluation]) -> list[Picture]:
             "trade-off.png",
             "FCM and precision at 1 %",
             " ".join(filter(None, [verdict, means, _TRADE_OFF_CAPTION])),
-            to_png(trade_off_figure(values)),
             alt=f"FCM and precision at 1 %: {'; '.join(points)}.",
+            drawing=Drawing("trade-off", trade_off_figure, (values,)),
         )
     ]
 
@@ -76,7 +98,7 @@ def trade_off_sentence(values: TradeOff, scenes: Sequence[TradeOff] = ()) -> str
 def reliability_picture(
     evaluations: Sequence[SceneEvaluation], methods: Sequence[str]
 ) -> list[Picture]:
-    """Draw how the probabilities of matches compare with the truth; [] if nothing is known."""
+    """Plan how the probabilities of matches compare with the truth; [] if nothing is known."""
     known = [name for name in methods if reliability_of(evaluations, name)]
     if not known:
         return []
@@ -86,8 +108,12 @@ def reliability_picture(
             "reliability.png",
             "How good the estimates are",
             _RELIABILITY_CAPTION + (" Thin lines are single scenes." if several else ""),
-            to_png(reliability_figure(evaluations, known)),
             alt=" ".join(_in_words(evaluations, name) for name in known),
+            drawing=Drawing(
+                "reliability",
+                reliabilities_figure,
+                ({name: reliability_of(evaluations, name) for name in known},),
+            ),
         )
     ]
 

@@ -17,19 +17,20 @@ from nmfsync.report.descriptions import (
     matrix_in_words,
     tracks_in_words,
 )
+from nmfsync.report.drawing import Drawing
 from nmfsync.report.estimates import (
     MOST_ROWS,
     doubtful_links,
     doubtful_rows,
     doubtful_sentence,
 )
-from nmfsync.report.figures.cameras import cameras_figure
-from nmfsync.report.figures.curves import fcm_figure
-from nmfsync.report.figures.matrix import matrix_figure
-from nmfsync.report.figures.overlays import overlay_pairs, pair_figure
-from nmfsync.report.figures.style import HEADLINE, default_look, style_of, to_png
+from nmfsync.report.figures.cameras import views_figure, views_of
+from nmfsync.report.figures.curves import curves_figure, curves_of
+from nmfsync.report.figures.matrix import matrix_panels, panels_figure
+from nmfsync.report.figures.overlays import overlay_figure, overlay_pairs, pair_panels
+from nmfsync.report.figures.style import HEADLINE, style_of
 from nmfsync.report.figures.track_lengths import lengths_figure
-from nmfsync.report.figures.track_sheet import tracks_figure
+from nmfsync.report.figures.track_sheet import sheet_figure, track_sheet
 from nmfsync.report.image_graph import graph_picture, graph_sentences
 from nmfsync.report.page import (
     Cell,
@@ -45,7 +46,7 @@ from nmfsync.report.page import (
     percent,
     write_bytes,
 )
-from nmfsync.report.pictures import reliability_picture, trade_off_picture
+from nmfsync.report.pictures import drawn, reliability_picture, trade_off_picture
 from nmfsync.report.takeaway import take_away
 from nmfsync.report.viewer_data import scene_viewer_data, viewer_json
 from nmfsync.report.wrong_pairs import wrong_pairs
@@ -84,7 +85,6 @@ _ORDER_CAPTION = (
 )
 
 
-@default_look()
 def write_scene_report(
     folder: Path,
     scene: Scene,
@@ -93,6 +93,7 @@ def write_scene_report(
     errors: Mapping[str, MatchErrors],
     confidences: Mapping[str, Confidence],
     evaluation: SceneEvaluation,
+    kept: Path | None = None,
 ) -> None:
     """Write `report.html` and its pictures.
 
@@ -117,6 +118,8 @@ def write_scene_report(
         How likely the matches of `results` are right.
     evaluation : SceneEvaluation
         The evaluation of `results`.
+    kept : Path, optional
+        Folder with the pictures of the last run, see `drawing.draw`.
 
     Raises
     ------
@@ -135,10 +138,10 @@ def write_scene_report(
     graph = graph_picture(evaluation.image_graph, scene.names, scene.labels)
     wrong = wrong_pairs(evaluation.verdicts, scene.names)
     overlays = _overlays(scene, features, results, errors)
-    about_pairs = wrong.pictures if wrong else []
-    pictures = {picture.file: picture.png for picture in plots + graph + about_pairs}
-    for file, png in (pictures | overlays).items():
-        write_bytes(folder / file, png)
+    pairs = wrong.pictures if wrong else []
+    pictures = {p.file: p for p in drawn([*plots, *graph, *pairs, *overlays], kept)}
+    for picture in pictures.values():
+        write_bytes(folder / picture.file, picture.png)
     data = scene_viewer_data(
         scene, features, results, evaluation.tracks, confidences, errors, evaluation.truth
     )
@@ -158,11 +161,11 @@ def write_scene_report(
         doubtful_links=doubtful_links(evaluation.image_pairs, MOST_ROWS),
         verdicts=[verdict(m, evaluation.methods, counts) for m in methods if m != "input"],
         tracks_kept=_tracks_kept(counts),
-        graph=graph,
-        wrong=wrong,
+        graph=[pictures[picture.file] for picture in graph],
+        wrong=wrong and wrong._replace(pictures=[pictures[picture.file] for picture in pairs]),
         graph_sentences=graph_sentences(evaluation.image_graph, scene.names),
-        plots=plots,
-        overlays=list(overlays),
+        plots=[pictures[picture.file] for picture in plots],
+        overlays=[picture.file for picture in overlays],
         viewer_json=viewer_json(data),
         images=_image_rows(scene, features),
         depths_known=_depths_known(scene, features),
@@ -219,26 +222,32 @@ def _plots(
     evaluation: SceneEvaluation,
     counts: Mapping[str, TrackCounts],
 ) -> list[Picture]:
-    """Draw the plots of a scene, in the order of the page."""
-    plots, tracks = [], evaluation.tracks
+    """Plan the plots of a scene, in the order of the page."""
+    plots: list[Picture] = []
+    tracks, methods = evaluation.tracks, evaluation.methods
+
+    def plot(name: str, title: str, caption: str, alt: str, draw: Any, *arguments: Any) -> None:
+        drawing = Drawing(name, draw, arguments)
+        plots.append(Picture(f"{name}.png", title, caption, alt=alt, drawing=drawing))
+
     if evaluation.truth != "none":
-        png, alt = to_png(fcm_figure(evaluation)), curves_in_words(evaluation)
-        plots.append(Picture("fcm.png", "Correct matchings", _FCM_CAPTION, png, alt=alt))
+        alt = curves_in_words(evaluation)
+        curves = curves_of(methods)
+        plot("fcm", "Correct matchings", _FCM_CAPTION, alt, curves_figure, curves, False)
         plots += trade_off_picture([evaluation])
         plots += reliability_picture([evaluation], list(dict.fromkeys(["input", tracks])))
     if scene.cameras:
-        png = to_png(fcm_figure(evaluation, epipolar=True))
         alt = curves_in_words(evaluation, epipolar=True)
-        plots.append(Picture("epipolar.png", "Epipolar distance", _EPIPOLAR_CAPTION, png, alt=alt))
-        png, alt = to_png(cameras_figure(scene, features)), cameras_in_words(scene)
-        plots.append(Picture("cameras.png", "Cameras", _CAMERAS_CAPTION, png, alt=alt))
-    png, alt = to_png(lengths_figure(counts)), tracks_in_words(counts)
-    plots.append(Picture("lengths.png", "Tracks", _LENGTHS_CAPTION, png, alt=alt))
+        curves = curves_of(methods, epipolar=True)
+        plot("epipolar", "Epipolar distance", _EPIPOLAR_CAPTION, alt, curves_figure, curves, True)
+        alt, views = cameras_in_words(scene), views_of(scene, features)
+        plot("cameras", "Cameras", _CAMERAS_CAPTION, alt, views_figure, *views)
+    plot("lengths", "Tracks", _LENGTHS_CAPTION, tracks_in_words(counts), lengths_figure, counts)
     name, result = _first_consistent(results)
-    png = to_png(matrix_figure(results["input"], result, name, scene.labels))
     caption = _MATRIX_CAPTION + (_ORDER_CAPTION if result is not None else "")
     alt = matrix_in_words(results["input"], result, name)
-    plots.append(Picture("matrix.png", "The matrix W", caption, png, alt=alt))
+    panels, offsets = matrix_panels(results["input"], result, name), results["input"].offsets
+    plot("matrix", "The matrix W", caption, alt, panels_figure, panels, offsets, scene.labels)
     return plots
 
 
@@ -247,15 +256,19 @@ def _overlays(
     features: Sequence[Features],
     results: Mapping[str, Matches],
     errors: Mapping[str, MatchErrors],
-) -> dict[str, bytes]:
-    """Draw the pictures with photographs, which are files beside the page: name -> content."""
-    files = {
-        f"overlay-{a + 1}-{b + 1}.png": to_png(pair_figure(scene, features, errors, (a, b)))
+) -> list[Picture]:
+    """Plan the pictures with photographs, which are files beside the page."""
+    drawings = [
+        Drawing(
+            f"overlay-{a + 1}-{b + 1}", overlay_figure, pair_panels(scene, features, errors, (a, b))
+        )
         for a, b in overlay_pairs(len(features))
-    }
+    ]
     name, result = _first_consistent(results)
-    figure = tracks_figure(scene, features, result, errors[name]) if result is not None else None
-    return files | ({} if figure is None else {"overlay-tracks.png": to_png(figure)})
+    sheet = track_sheet(scene, features, result, errors[name]) if result is not None else None
+    if sheet is not None:
+        drawings.append(Drawing("overlay-tracks", sheet_figure, (sheet,)))
+    return [Picture(f"{d.name}.png", "", "", drawing=d) for d in drawings]
 
 
 def _first_consistent(results: Mapping[str, Matches]) -> tuple[str, MultiMatching | None]:

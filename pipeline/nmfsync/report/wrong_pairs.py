@@ -8,10 +8,11 @@ import numpy as np
 from nmfsync.evaluation.image_graph import linked_images
 from nmfsync.evaluation.summary import ImageGraph
 from nmfsync.exchange.pairs_table import evidence_fields
-from nmfsync.report.figures.image_graph import MOST_NUMBERS, pair_graph_figures
-from nmfsync.report.figures.style import to_png
+from nmfsync.report.drawing import Drawing
+from nmfsync.report.figures.image_graph import MOST_NUMBERS, pair_graph_figure
 from nmfsync.report.image_graph import names_in_words
 from nmfsync.report.page import Picture, count, joined, many
+from nmfsync.report.pictures import drawn
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.verdicts import EVIDENCE, PairVerdict
 
@@ -42,7 +43,7 @@ class WrongPairs(NamedTuple):
     sentences : list of str
         How many are wrong, how the images hang together without them, and what to do.
     pictures : list of Picture
-        The graph of the images before and after; none if no pair is wrong.
+        The graph of the images before and after, to be drawn; none if no pair is wrong.
     rows : list of list of str
         Of wrong pairs, those with most matches first: two names, matches, tracks, reason.
     left_out : int
@@ -53,6 +54,10 @@ class WrongPairs(NamedTuple):
     pictures: list[Picture]
     rows: list[list[str]]
     left_out: int
+
+    def drawn(self) -> "WrongPairs":
+        """Return the same with drawn pictures."""
+        return self._replace(pictures=drawn(self.pictures))
 
 
 def wrong_pairs(verdicts: Sequence[PairVerdict], names: Sequence[str]) -> WrongPairs | None:
@@ -175,14 +180,17 @@ def _graph(verdicts: Sequence[PairVerdict], images: int) -> ImageGraph:
 
 
 def _pictures(verdicts: Sequence[PairVerdict], images: int, alt: str) -> list[Picture]:
-    before, after = pair_graph_figures(
-        _graph(verdicts, images),
-        _graph([v for v in verdicts if v.right], images),
-        [(v.i, v.j, float(v.matches)) for v in worst_first(verdicts)],
-        images,
+    everything = _graph(verdicts, images)
+    right = _graph([v for v in verdicts if v.right], images)
+    wrong = [(v.i, v.j, float(v.matches)) for v in worst_first(verdicts)]
+    before, after = (
+        Drawing(name, pair_graph_figure, (everything, right, wrong, images, name == "pairs-after"))
+        for name in ("pairs-before", "pairs-after")
     )
     numbers = " Numbers are those of the tables." if images <= MOST_NUMBERS else ""
     return [
-        Picture("pairs-before.png", "Before", _BEFORE + numbers, to_png(before), f"Before. {alt}"),
-        Picture("pairs-after.png", "After", _AFTER, to_png(after), f"After. {alt}"),
+        Picture(
+            "pairs-before.png", "Before", _BEFORE + numbers, alt=f"Before. {alt}", drawing=before
+        ),
+        Picture("pairs-after.png", "After", _AFTER, alt=f"After. {alt}", drawing=after),
     ]

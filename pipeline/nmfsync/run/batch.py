@@ -12,6 +12,7 @@ from nmfsync.errors import NmfsyncError, printable, reason_of
 from nmfsync.evaluation.summary import SceneEvaluation
 from nmfsync.run.prepare import done_before, prepare_scene
 from nmfsync.run.settings import Settings
+from nmfsync.run.stages import pictures_folder
 from nmfsync.runtime.cache import code_of_pages, key_of
 from nmfsync.runtime.compiling import compilation_shown
 from nmfsync.runtime.engine import engine as use_engine
@@ -242,7 +243,6 @@ def _write_report(
     if not made_from(out / target, origin):
         from nmfsync.report.dataset_page import write_dataset_report
 
-        write_dataset_report(
-            out / target, entry.title, evaluations, labels, left_out, figures, origin
-        )
+        told = (entry.title, evaluations, labels, left_out, figures, origin)
+        write_dataset_report(out / target, *told, pictures_folder(out / target))
     batch.reports[target] = out / target / "report.html"

@@ -43,7 +43,7 @@ from nmfsync.run.image_pairs import without_wrong_pairs
 from nmfsync.run.kernels import compile_beside
 from nmfsync.run.prepare import Prepared, done_before, last_evaluation, prepare_scene
 from nmfsync.run.settings import NONE, Settings
-from nmfsync.run.stages import Stages
+from nmfsync.run.stages import Stages, pictures_folder, stages_folder
 from nmfsync.run.truth import measure_depth_quality, with_truth
 from nmfsync.runtime.cache import (
     Arrays,
@@ -134,7 +134,7 @@ def run_prepared(
     """Take a scene from its images to its report; see `run_scene`."""
     step = progress or (lambda _step: None)
     scene, settings, folder = prepared.scene, prepared.settings, prepared.folder
-    stages = Stages(folder / "stages", bars=progress is not None)
+    stages = Stages(stages_folder(folder), bars=progress is not None)
     compile_beside(settings.solvers)
     step("features")
     scene, features = extract_features(scene, settings, stages)
@@ -209,7 +209,8 @@ def run_prepared(
     if before == evaluation:  # apart from when and how
         return before
     with publication(folder, prepared.origin) as new:
-        _write(new, scene, features, results, errors, confidences, evaluation, settings.figures)
+        figures, kept = settings.figures, pictures_folder(folder)
+        _write(new, scene, features, results, errors, confidences, evaluation, figures, kept)
     return evaluation
 
 
@@ -407,6 +408,7 @@ def _write(
     confidences: dict[str, Confidence],
     evaluation: SceneEvaluation,
     figures: bool,
+    kept: Path,
 ) -> None:
     """Write everything a scene's folder shows to a new one."""
     text = json.dumps(evaluation.to_dict(), indent=1)
@@ -416,6 +418,6 @@ def _write(
         precision = precision_by_track(confidences[evaluation.tracks], tracks)
         xy = [f.xy for f in features]
         write_tracks(new / "tracks.csv", tracks, scene.names, xy, precision)
-    write_scene_report(new, scene, features, results, errors, confidences, evaluation)
+    write_scene_report(new, scene, features, results, errors, confidences, evaluation, kept)
     if figures:
-        write_scene_figures(new, scene, features, results, errors, evaluation)
+        write_scene_figures(new, scene, features, results, errors, evaluation, kept)

@@ -16,6 +16,18 @@ from nmfsync.runtime.provenance import Costs, cpu_time
 
 T = TypeVar("T")
 
+_STAGES = "stages"  # the folder of finished stages in a folder of outputs
+
+
+def stages_folder(folder: Path) -> Path:
+    """Return where a folder of outputs keeps finished stages."""
+    return folder / _STAGES
+
+
+def pictures_folder(folder: Path) -> Path:
+    """Return where a folder of outputs keeps what was drawn."""
+    return stages_folder(folder) / "pictures"
+
 
 @dataclass(frozen=True)
 class Record:

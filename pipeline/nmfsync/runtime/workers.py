@@ -52,7 +52,7 @@ def results_of(parallel: "Parallel", calls: Iterable[Any]) -> Iterator[Generator
     NmfsyncError
         If a worker is killed.
     """
-    with _interrupts_ignored():  # by the workers, which end with this process
+    with interrupts_ignored():  # by the workers, which end with this process
         results = parallel(calls)
     try:
         yield results
@@ -68,7 +68,7 @@ def results_of(parallel: "Parallel", calls: Iterable[Any]) -> Iterator[Generator
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def interrupts_ignored() -> Iterator[None]:
     """Ignore Ctrl-C in the block, and for good in the processes that are started in it.
 
     One that is starting would answer with a traceback.

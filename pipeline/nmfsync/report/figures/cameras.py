@@ -31,10 +31,21 @@ def cameras_figure(scene: Scene, features: Sequence[Features]) -> Figure:
         Left, the view along the direction of the smallest extent; right, a view
         perpendicular to it.
     """
+    return views_figure(*views_of(scene, features))
+
+
+def views_of(
+    scene: Scene, features: Sequence[Features]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what is drawn: centres and directions of the cameras (k, 3), and points (n, 3)."""
     cameras = scene.cameras or ()
     centres = np.array([camera.centre for camera in cameras])
     directions = np.array([camera.R[2] for camera in cameras])
-    points = _points(scene, features)
+    return centres, directions, _points(scene, features)
+
+
+def views_figure(centres: FloatArray, directions: FloatArray, points: FloatArray) -> Figure:
+    """Draw `cameras_figure` from what `views_of` returns."""
     principal = _principal_axes(np.concatenate([centres, points]))
     figure = new_figure(0.47, narrow=0.55)
     for axes, (x, y) in zip(figure.subplots(1, 2), ((0, 1), (0, 2)), strict=True):

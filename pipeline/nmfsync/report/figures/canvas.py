@@ -6,7 +6,8 @@ of a figure, so lines cannot drift off the images.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 
 from nmfsync.errors import printable
 from nmfsync.report.figures.style import INK, PAGE, Plot, current_look
+from nmfsync.scenes.images import read_image
+from nmfsync.scenes.scene import Scene
 from nmfsync.types.arrays import AnyArray
 
 Image = NDArray[np.uint8]  # (h, w, 3), RGB
@@ -28,6 +31,32 @@ FOOTER = 56  # height in pixels of the legend below the images
 _SMOOTH = cv2.INTER_AREA
 
 _LETTER = 0.6  # width of a letter, as a share of the height of letters
+
+
+class Photograph(NamedTuple):
+    """An image of a scene, which is read where it is drawn.
+
+    Attributes
+    ----------
+    path : Path
+    sha256 : str or None
+        That of the file, as in `Scene.digests`: another file is an error.
+    label : str
+        A short name.
+    """
+
+    path: Path
+    sha256: str | None
+    label: str
+
+    def read(self) -> Image:
+        """Return the pixels."""
+        return read_image(self.path, self.sha256)
+
+
+def photograph(scene: Scene, i: int) -> Photograph:
+    """Return an image of a scene."""
+    return Photograph(scene.paths[i], scene.digests[i] if scene.digests else None, scene.labels[i])
 
 
 @dataclass(frozen=True)

@@ -68,15 +68,15 @@ def image_graph_figure(graph: ImageGraph, labels: Sequence[str]) -> Figure:
     matplotlib.figure.Figure
     """
     look = current_look()
-    on_page = look is PAGE
+    on_page = look == PAGE
     width = 7.0 if on_page and len(labels) <= FEW else look.width
     return _figure(graph, _places(graph, len(labels)), labels, width, 1650 if on_page else 0)
 
 
-def pair_graph_figures(
-    everything: ImageGraph, right: ImageGraph, wrong: Sequence[Tie], images: int
-) -> tuple[Figure, Figure]:
-    """Draw numbered images with and without wrong ties, each at the same place in both.
+def pair_graph_figure(
+    everything: ImageGraph, right: ImageGraph, wrong: Sequence[Tie], images: int, after: bool
+) -> Figure:
+    """Draw numbered images with or without wrong ties, each at the same place in both.
 
     Parameters
     ----------
@@ -85,19 +85,17 @@ def pair_graph_figures(
     right : ImageGraph
         By the right ties, which say the colour and the shape of an image: those of its part.
     wrong : sequence of (int, int, float)
-        All wrong ties, dashed in the first figure, and their strength.
+        All wrong ties and their strength.
     images : int
+    after : bool
+        Leave wrong ties out; otherwise they are dashed.
     """
     weaker = [(i, j, APART * strength) for i, j, strength in wrong]
     places = _places(replace(everything, ties=[*right.ties, *weaker]), images)
     labels = [str(n) for n in range(1, images + 1)]
     bridges = [(i, j) for i, j, _ in wrong]
-    before = replace(right, ties=[*right.ties, *wrong], bridges=bridges)
-    left, after = (
-        _figure(graph, places, labels, HALF if current_look() is PAGE else COLUMN, 1100)
-        for graph in (before, right)
-    )
-    return left, after
+    graph = right if after else replace(right, ties=[*right.ties, *wrong], bridges=bridges)
+    return _figure(graph, places, labels, HALF if current_look() == PAGE else COLUMN, 1100)
 
 
 def _figure(

@@ -1,6 +1,7 @@
 """The figure of the matrix W before and after synchronisation."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,6 +30,21 @@ MAX_EDGES = 60  # largest number of images whose borders are drawn
 MAX_TICKS = 12  # largest number of images that are numbered
 
 
+class Panel(NamedTuple):
+    """A matrix that is drawn: its title, what its colours mean, and matches of every colour.
+
+    Attributes
+    ----------
+    title, colours : str
+    layers : list of ((cells, cells) int64 array, str)
+        The number of matches in every cell, and the colour of these matches.
+    """
+
+    title: str
+    colours: str
+    layers: list[tuple[IntArray, str]]
+
+
 def matrix_figure(
     before: Matches, after: MultiMatching | None, name: str, labels: Sequence[str]
 ) -> Figure:
@@ -53,23 +69,39 @@ def matrix_figure(
     -------
     matplotlib.figure.Figure
     """
+    return panels_figure(matrix_panels(before, after, name), before.offsets, labels)
+
+
+def matrix_panels(before: Matches, after: MultiMatching | None, name: str) -> list[Panel]:
+    """Count the matches that `matrix_figure` draws."""
     place = _track_order(after) if after is not None else np.arange(int(before.sizes.sum()))
     p, q = before.between_images().nonzero()
     old = _count(p, q, place)
     if after is None:
-        panels = [("Input", "", [(old, INK)])]
-    else:
-        stays = after.universe[p] == after.universe[q]
-        kept = _count(p[stays], q[stays], place)
-        new = _count_within_tracks(after, place)
-        panels = [
-            ("Input", "grey kept, orange removed", [(kept, INK), (old - kept, WRONG)]),
-            (style_of(name).name, "grey kept, blue added", [(kept, INK), (new - kept, ADDED)]),
-        ]
+        return [Panel("Input", "", [(old, INK)])]
+    stays = after.universe[p] == after.universe[q]
+    kept = _count(p[stays], q[stays], place)
+    new = _count_within_tracks(after, place)
+    return [
+        Panel("Input", "grey kept, orange removed", [(kept, INK), (old - kept, WRONG)]),
+        Panel(style_of(name).name, "grey kept, blue added", [(kept, INK), (new - kept, ADDED)]),
+    ]
+
+
+def panels_figure(panels: Sequence[Panel], offsets: IntArray, labels: Sequence[str]) -> Figure:
+    """Draw `matrix_figure` from counted matches.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+    offsets : (k + 1,) int64 array
+        The first feature of every image, and m.
+    labels : sequence of str, length k
+    """
     figure = new_figure(0.53 if len(panels) > 1 else 0.95, narrow=0.6 if len(panels) > 1 else 1)
     grid = figure.subplots(1, len(panels), squeeze=False).ravel()
     for axes, (title, colours, layers) in zip(grid, panels, strict=True):
-        _draw_matrix(axes, layers, before, labels)
+        _draw_matrix(axes, layers, offsets, labels)
         total = sum(int(counts.sum()) for counts, _ in layers) // 2
         lines = [f"{title}: {total:,} matches", *filter(None, [colours])]
         name_axes(axes, ("\n" if current_look().narrow else ", ").join(lines))
@@ -116,18 +148,17 @@ def _cell_of(features: IntArray, place: IntArray) -> IntArray:
 def _draw_matrix(
     axes: Axes,
     layers: Sequence[tuple[IntArray, str]],
-    matches: Matches,
+    offsets: IntArray,
     labels: Sequence[str],
 ) -> None:
     """Draw the matches of every layer in its colour, with the borders of the images."""
-    m = int(matches.sizes.sum())
+    m = int(offsets[-1])
     axes.imshow(
         _blend(layers),
         extent=(0, m, m, 0) if m else (0, 1, 1, 0),
         interpolation="nearest",
     )
     look = current_look()
-    offsets = matches.offsets
     axes.set_aspect("equal")
     if len(labels) <= MAX_EDGES:
         for edge in offsets[1:-1]:

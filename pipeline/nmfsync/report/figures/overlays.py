@@ -1,7 +1,7 @@
 """The figure of the matches between two images, drawn over the photographs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,8 +12,10 @@ from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.report.figures.canvas import (
     FOOTER,
     Image,
+    Photograph,
     Placement,
     new_canvas,
+    photograph,
     shorten,
     show_canvas,
     stroke,
@@ -22,6 +24,7 @@ from nmfsync.report.figures.canvas import (
 )
 from nmfsync.report.figures.style import RIGHT, UNKNOWN, WRONG, current_look, judge, style_of
 from nmfsync.scenes.scene import Scene
+from nmfsync.types.arrays import AnyArray, FloatArray
 from nmfsync.types.features import Features
 
 # Colours and dashes of the matches, in the order of drawing: wrong ones are on top.
@@ -33,6 +36,14 @@ NEUTRAL = "#0072B2"  # colour of all matches if there is no truth
 
 # Sizes in pixels: around a panel, between its two images, of the highest panel, of its title.
 MARGIN, SEAM, PANEL_HEIGHT, PANEL_TITLE = 12, 8, 900, 52
+
+
+class PairMatches(NamedTuple):
+    """The matches of two images: positions (n, 2) in the left and the right one, errors (n,)."""
+
+    left: AnyArray
+    right: AnyArray
+    error: FloatArray
 
 
 def overlay_pairs(k: int) -> list[tuple[int, int]]:
@@ -63,11 +74,40 @@ def pair_figure(
         At most 2400 pixels wide. A match is right if its error from the left
         to the right image is at most 1 % of the right one's larger dimension.
     """
-    canvas, panels = _paint_panels([scene.images[i] for i in pair], len(errors))
+    return overlay_figure(*pair_panels(scene, features, errors, pair))
+
+
+def pair_panels(
+    scene: Scene,
+    features: Sequence[Features],
+    errors: Mapping[str, MatchErrors],
+    pair: tuple[int, int],
+) -> tuple[list[Photograph], dict[str, PairMatches], bool]:
+    """Return what `pair_figure` draws: photographs, matches by method, whether truth is known."""
+    matches = {name: _matches_of(features, error, pair) for name, error in errors.items()}
+    return [photograph(scene, i) for i in pair], matches, scene.truth is not None
+
+
+def _matches_of(
+    features: Sequence[Features], errors: MatchErrors, pair: tuple[int, int]
+) -> PairMatches:
+    """Pick the matches of two images."""
+    offsets = np.cumsum([0, *(len(f.xy) for f in features)])
+    sides = [(errors.p, pair[0]), (errors.q, pair[1])]
+    of_pair = np.all([(p >= offsets[i]) & (p < offsets[i + 1]) for p, i in sides], axis=0)
+    left, right = (features[i].xy[p[of_pair] - offsets[i]] for p, i in sides)
+    return PairMatches(left, right, errors.error[of_pair])
+
+
+def overlay_figure(
+    photographs: Sequence[Photograph], matches: Mapping[str, PairMatches], truth_known: bool
+) -> Figure:
+    """Draw `pair_figure` from what `pair_panels` returns."""
+    canvas, panels = _paint_panels([photo.read() for photo in photographs], len(matches))
     figure, axes = show_canvas(canvas)
-    for (method, error), placements in zip(errors.items(), panels, strict=True):
-        _draw_matches(axes, placements, pair, features, method, error, scene.truth is not None)
-    _draw_footer(axes, canvas, [scene.labels[i] for i in pair], scene.truth is not None)
+    for (method, of_pair), placements in zip(matches.items(), panels, strict=True):
+        _draw_matches(axes, placements, method, of_pair, truth_known)
+    _draw_footer(axes, canvas, [photo.label for photo in photographs], truth_known)
     return figure
 
 
@@ -102,24 +142,14 @@ def _fit_side_by_side(shapes: Sequence[tuple[int, ...]], panel: int) -> tuple[li
 def _draw_matches(
     axes: Axes,
     placements: Sequence[Placement],
-    pair: tuple[int, int],
-    features: Sequence[Features],
     method: str,
-    errors: MatchErrors,
+    matches: PairMatches,
     truth_known: bool,
 ) -> None:
     """Draw the matches of one method in a panel, and write their numbers as its title."""
-    offsets = np.cumsum([0, *(len(f.xy) for f in features)])
-    sides = [(errors.p, pair[0]), (errors.q, pair[1])]
-    of_pair = np.all([(p >= offsets[i]) & (p < offsets[i + 1]) for p, i in sides], axis=0)
-    ends = np.stack(
-        [
-            placement.to_canvas(features[i].xy[p[of_pair] - offsets[i]])
-            for placement, (p, i) in zip(placements, sides, strict=True)
-        ],
-        axis=1,
-    )
-    verdict = judge(errors.error[of_pair])
+    sides = zip(placements, (matches.left, matches.right), strict=True)
+    ends = np.stack([placement.to_canvas(xy) for placement, xy in sides], axis=1)
+    verdict = judge(matches.error)
     by_verdict = {name: ends[verdict == name] for name in COLOURS}
     for name, lines in by_verdict.items():
         colour = COLOURS[name] if truth_known else NEUTRAL

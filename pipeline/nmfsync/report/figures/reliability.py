@@ -42,14 +42,19 @@ def reliability_figure(evaluations: Sequence[SceneEvaluation], methods: Sequence
     -------
     matplotlib.figure.Figure
     """
+    return reliabilities_figure({name: reliability_of(evaluations, name) for name in methods})
+
+
+def reliabilities_figure(methods: Mapping[str, Sequence[Reliability]]) -> Figure:
+    """Draw `reliability_figure` from the reliability of every method in every scene."""
     look = current_look()
     figure = new_figure(0.55, narrow=0.85)
     columns = max(1 if look.narrow else 2, len(methods))
     shape: dict[str, Any] = {"sharex": "col", "sharey": "row", "height_ratios": [4, 1]}
     part = labelled_part(figure, "probability of being right, estimated")
     grid = part.subplots(2, columns, **shape, squeeze=False)
-    for (upper, lower), method in zip(grid.T, methods, strict=False):
-        _draw_method(upper, lower, method, reliability_of(evaluations, method))
+    for (upper, lower), (method, scenes) in zip(grid.T, methods.items(), strict=False):
+        _draw_method(upper, lower, method, scenes)
     grid[0, 0].set_ylabel("right matches", color=INK, fontsize=look.text)
     grid[1, 0].set_ylabel("share of\nthe matches", color=INK, fontsize=look.text)
     for axes in grid[:, len(methods) :].ravel():

@@ -237,7 +237,7 @@ def small_multiples(plots: int, text: str) -> tuple[Figure, list[Axes]]:
     rows = -(-plots // columns)
     # Inches on a page, where a plot has always the same size.
     width, height = 3.4 * max(columns, 2) + 0.4, 2.75 * rows + 1.0
-    if look is not PAGE:
+    if look != PAGE:
         width, height = look.width, look.width / max(columns, 2) * 0.78 * rows + 0.7
     figure = Plot(figsize=(width, height), dpi=150, layout="constrained")
     part = labelled_part(figure, text)

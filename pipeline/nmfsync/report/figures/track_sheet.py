@@ -1,8 +1,8 @@
 """The figure of some tracks: their features marked in the images, and patches around them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import cv2
 import numpy as np
@@ -10,14 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
+from numpy.typing import NDArray
 
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.report.figures.canvas import (
     FOOTER,
     Image,
+    Photograph,
     Placement,
     letter_height,
     new_canvas,
+    photograph,
     shorten,
     show_canvas,
     stroke,
@@ -74,15 +77,69 @@ def tracks_figure(
         patch an image. At most 12 images are shown (see `choose_views`). None
         if there is no track.
     """
-    views = choose_views(matching)
-    tracks = choose_tracks(matching, features, views)
+    sheet = track_sheet(scene, features, matching, errors)
+    return None if sheet is None else sheet_figure(sheet)
+
+
+class Keypoints(NamedTuple):
+    """The features of an image without their descriptors, as in `Features`."""
+
+    xy: NDArray[np.float32]
+    scale: NDArray[np.float32]
+    orientation: NDArray[np.float32]
+    image_size: tuple[int, int]
+
+
+class Sheet(NamedTuple):
+    """What a figure of tracks shows.
+
+    Attributes
+    ----------
+    photographs : dict of int to Photograph
+        The images, by number, in their order.
+    features : dict of int to Keypoints
+        Of each of them.
+    tracks : list of dict of int to int
+    verdicts : list of dict of int to str
+        Of every track: image -> "right", "wrong" or "unknown".
+    """
+
+    photographs: dict[int, Photograph]
+    features: dict[int, Keypoints]
+    tracks: list[Track]
+    verdicts: list[dict[int, str]]
+
+
+def track_sheet(
+    scene: Scene,
+    features: Sequence[Features],
+    matching: MultiMatching,
+    errors: MatchErrors,
+) -> Sheet | None:
+    """Return what `tracks_figure` draws, or None if there is no track."""
+    chosen = choose_views(matching)
+    tracks = choose_tracks(matching, features, chosen)
     if not tracks:
         return None
+    views = chosen.tolist()
+    own = [features[view] for view in views]
+    keypoints = [Keypoints(f.xy, f.scale, f.orientation, f.image_size) for f in own]
+    return Sheet(
+        {view: photograph(scene, view) for view in views},
+        dict(zip(views, keypoints, strict=True)),
+        tracks,
+        _judge_tracks(matching, errors, tracks),
+    )
+
+
+def sheet_figure(sheet: Sheet) -> Figure:
+    """Draw `tracks_figure` from what it shows."""
+    features, views, tracks = sheet.features, [*sheet.photographs], sheet.tracks
     layout = _Layout(features, views, len(tracks))
     width, height = layout.patch_size
     canvas = layout.new_canvas()
     for column, view in enumerate(views):
-        image = scene.images[view]
+        image = sheet.photographs[view].read()
         layout.image_placement(column).paint(canvas, image)
         for row, track in enumerate(tracks):
             if view in track:
@@ -90,8 +147,8 @@ def tracks_figure(
                 patch = _cut_patch(image, features, track, view, layout.patch_size)
                 canvas[top : top + height, left : left + width] = patch
     figure, axes = show_canvas(canvas)
-    _draw_marks(axes, layout, features, tracks, scene.labels)
-    _draw_frames(axes, layout, tracks, _judge_tracks(matching, errors, tracks))
+    _draw_marks(axes, layout, sheet)
+    _draw_frames(axes, layout, tracks, sheet.verdicts)
     return figure
 
 
@@ -184,8 +241,9 @@ class _Layout:
 
     Attributes
     ----------
-    features : sequence of Features, length k
-    views : (n,) int64 array
+    features : dict of int to Keypoints
+        Of every view.
+    views : sequence of int, length n
         Numbers of the images.
     tracks : int
         Number of tracks.
@@ -194,8 +252,8 @@ class _Layout:
         and distance between patches.
     """
 
-    features: Sequence[Features]
-    views: IntArray
+    features: Mapping[int, Keypoints]
+    views: Sequence[int]
     tracks: int
 
     head: ClassVar[int] = 44
@@ -216,8 +274,7 @@ class _Layout:
     @property
     def image_height(self) -> int:
         """Height of the highest image, when all are fitted to their columns."""
-        sizes = [self.features[v].image_size for v in self.views]
-        return max(self._fit(size)[1] for size in sizes)
+        return max(self._fit(self.features[view].image_size)[1] for view in self.views)
 
     def new_canvas(self) -> Image:
         """Return a white canvas of the right size."""
@@ -243,7 +300,11 @@ class _Layout:
 
 
 def _cut_patch(
-    image: Image, features: Sequence[Features], track: Track, view: int, size: tuple[int, int]
+    image: Image,
+    features: Mapping[int, Keypoints],
+    track: Track,
+    view: int,
+    size: tuple[int, int],
 ) -> Image:
     """Cut out the patch around a feature, rotated as in the track's first view.
 
@@ -272,20 +333,15 @@ def _cut_patch(
     return np.asarray(patch, dtype=np.uint8)
 
 
-def _draw_marks(
-    axes: Axes,
-    layout: _Layout,
-    features: Sequence[Features],
-    tracks: Sequence[Track],
-    labels: Sequence[str],
-) -> None:
+def _draw_marks(axes: Axes, layout: _Layout, sheet: Sheet) -> None:
     """Mark the tracks by numbers in every image, and write the names of the images."""
     halo = [withStroke(linewidth=stroke(3), foreground="white")]
-    for column, view in enumerate(layout.views):
+    features = sheet.features
+    for column, (view, photo) in enumerate(sheet.photographs.items()):
         place = layout.image_placement(column)
-        label = shorten(labels[view], layout.column, 22)
+        label = shorten(photo.label, layout.column, 22)
         write_text(axes, place.left, layout.head / 2, label, 22)
-        for row, track in enumerate(tracks):
+        for row, track in enumerate(sheet.tracks):
             if view not in track:
                 continue
             x, y = place.to_canvas(features[view].xy[track[view]])
@@ -307,7 +363,7 @@ def _draw_frames(
     for row, track in enumerate(tracks):
         colour = TRACK_COLOURS[row]
         _draw_number(axes, layout, row)
-        for column, view in enumerate(map(int, layout.views)):
+        for column, view in enumerate(layout.views):
             top, left = layout.patch_corner(row, column)
             box: dict[str, Any] = {"width": width - 1, "height": height - 1, "fill": False}
             if view not in track:

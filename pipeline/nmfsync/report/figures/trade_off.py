@@ -137,14 +137,25 @@ def scenes_trade_off_figure(
     -------
     matplotlib.figure.Figure
     """
-    scenes = [(e.scene, trade_off([e])) for e in evaluations]
-    scenes = [(name, values) for name, values in scenes if values.scenes]
+    return trade_offs_figure(scene_trade_offs(evaluations, labels or {}))
+
+
+def scene_trade_offs(
+    evaluations: Sequence[SceneEvaluation], labels: Mapping[str, str]
+) -> list[tuple[str, TradeOff]]:
+    """Return the title of every scene that has all values, and its trade-off."""
+    scenes = [(labels.get(e.scene, e.scene), trade_off([e])) for e in evaluations]
+    return [(title, values) for title, values in scenes if values.scenes]
+
+
+def trade_offs_figure(scenes: Sequence[tuple[str, TradeOff]]) -> Figure:
+    """Draw `scenes_trade_off_figure` from what is drawn of every scene."""
     text = "precision (upwards) over FCM (to the right), at 1 %"
     figure, grid = small_multiples(len(scenes), text)
     handles: dict[str, Artist] = {}
-    for axes, (name, values) in zip(grid, scenes, strict=True):
+    for axes, (title, values) in zip(grid, scenes, strict=True):
         _draw_trade_off(axes, values, small=True)
-        name_axes(axes, plain((labels or {}).get(name, name)))
+        name_axes(axes, plain(title))
         lines, names = axes.get_legend_handles_labels()
         handles |= dict(zip(names, lines, strict=True))
     legend_below(figure, list(handles.values()))
