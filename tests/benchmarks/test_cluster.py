@@ -5,6 +5,8 @@ python -m pytest -m benchmark tests/benchmarks/test_cluster.py -s
 - `-k client`: videos of 500, 1,000 and 2,000 simulated frames on a Dask cluster of 2 and 4
   workers on this machine, through `track_features`: memory of the client, and the bytes of all
   tasks and results. The control sends the descriptors (`match` of features in memory).
+- `-k cost`: CPU seconds of every step on castle-P19, 2,000 features an image, and what they make of
+  100,000 and 10 million such photographs.
 - `-k cut`: the simulated ring of 1.6 million features and the real dino, in parts of several
   sizes, against the undivided result.
 """
@@ -16,6 +18,7 @@ import time
 from itertools import starmap
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from scipy import sparse
@@ -31,6 +34,9 @@ from nmfsync import (
     synchronise,
     synthetic,
 )
+from nmfsync.matching.pairs import all_pairs
+from nmfsync.matching.rows import Limits
+from nmfsync.run.collection import track_features
 from nmfsync.synchronisation.clustersync.graph import build_graph
 from nmfsync.synchronisation.clustersync.parts import Problem, cluster_in_parts, parts_of
 from nmfsync.synchronisation.numerics.components import label_components
@@ -140,6 +146,64 @@ def test_client(tmp_path):
             tracks.setdefault(k, set()).add(done["tracks"])
     table.write("cluster-client")
     assert all(len(found) == 1 for found in tracks.values())
+
+
+# --- what it costs
+
+NEIGHBOURS = 40  # images that an image is matched with, of a large collection
+
+
+def test_cost(tmp_path):
+    """On one thread, so that CPU seconds are core seconds."""
+    real_data("epfl")
+    print(f"\n{processor()}")
+    scene = load_scene("epfl/castle-P19")
+    last, seconds = ["features", time.process_time()], {}
+
+    def step(name):
+        seconds[last[0]] = time.process_time() - last[1]
+        last[:] = [name, time.process_time()]
+
+    numba.set_num_threads(1)
+    for folder in ("warm", "cold"):  # the first time compiles
+        last[:], features = ["features", time.process_time()], None
+        features = extract_all(scene.paths, 2000, contrast=0.01, progress=False,
+                               cache=tmp_path / folder)  # fmt: skip
+        rooted, pairs = [f.rooted() for f in features], all_pairs(len(features))
+        done = track_features(
+            rooted, pairs, tmp_path / folder, Limits(None, None, 0.3, "fundamental"), 0.4,
+            progress=False, step=step,
+        )  # fmt: skip
+        step("end")
+    k, m = len(features), sum(map(len, features))
+    size = {
+        name: sum(path.stat().st_size for path in (tmp_path / "cold" / name).glob("*.npz"))
+        for name in ("matches", "judged")
+    }
+    kept_a_pair = done.kept / len(pairs)
+    per = {
+        "features": ("image", seconds["features"] / k),
+        "matches": ("pair", seconds["matches"] / len(pairs)),
+        "verification": ("pair", (seconds["evidence"] + seconds["verification"]) / len(pairs)),
+        "synchronisation": ("match", sum(
+            seconds[name] for name in ("near-duplicates", "synchronisation", "estimates")
+        ) / done.kept),
+    }  # fmt: skip
+    print(f"{k} images, {m / k:.0f} features an image, {done.found / len(pairs):.0f} matches found "
+          f"and {kept_a_pair:.0f} kept a pair of images")  # fmt: skip
+    photographs = (100_000, 10_000_000)
+    table = Table("castle-P19 and more", ["each", *(f"{n:,}" for n in photographs)])
+    for name, (unit, each) in per.items():
+        count = {"image": 1, "pair": NEIGHBOURS / 2, "match": NEIGHBOURS / 2 * kept_a_pair}[unit]
+        table.add(f"{name}, ms / {unit}; core hours", 1000 * each,
+                  *(n * count * each / 3600 for n in photographs))  # fmt: skip
+    pair = {name: total / len(pairs) for name, total in size.items()}
+    stored = sum(path.stat().st_size for path in (tmp_path / "cold").glob("*.npz")) / k
+    table.add("features stored, kB; TB", stored / 1e3, *(n * stored / 1e12 for n in photographs))
+    for name, each in pair.items():
+        table.add(f"{name} stored, kB / pair; TB", each / 1e3,
+                  *(n * NEIGHBOURS / 2 * each / 1e12 for n in photographs))  # fmt: skip
+    table.write("cluster-cost")
 
 
 # --- what a cut loses
