@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import growth
 from benchmarks.comparison import OUTPUTS, Table
 from nmfsync.report.figures.style import to_png
 
@@ -113,7 +114,9 @@ MOST = 1.1  # of the exponents
 def measure(way: str, family: str, options: dict[str, float], folder: Path) -> list[float]:
     """Return the number of matches, the CPU seconds and the peak MB of one problem."""
     command = [sys.executable, "-c", MEASURE, way, family, json.dumps(options), str(folder)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=Path(growth.__file__).parent
+    ).stdout
     return [float(figure) for figure in printed.split()]
 
 
@@ -156,7 +159,7 @@ def test_growth(tmp_path):
 
 def draw(found) -> Figure:
     """Draw time (above) and memory (below) over every axis, and what grows with the power 1."""
-    figure = Figure(figsize=(12, 7.5), dpi=110, layout="constrained")
+    figure = Figure(figsize=(12, 9), dpi=110, layout="constrained")
     for column, axes in zip(AXES, figure.subplots(2, len(AXES)).T, strict=True):
         for series, figures, *exponent in found:
             if series.axis != column:
@@ -169,5 +172,5 @@ def draw(found) -> Figure:
             ax.loglog([low, high], [bottom, bottom * high / low], ":", color="#333333")
             ax.set(xlabel=AXES[column], ylabel=title)
             ax.grid(alpha=0.3)
-            ax.legend(frameon=False, fontsize=8)
+            ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8)
     return figure
