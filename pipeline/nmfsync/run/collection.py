@@ -5,7 +5,7 @@ and write what they find there. Back come counts, and labels of features.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -46,10 +46,7 @@ from nmfsync.synchronisation.duplicates import mark_duplicates, near_in_image
 from nmfsync.synchronisation.numerics.components import components_of, join
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.features import Features
-from nmfsync.types.matches import (
-    MultiMatching,
-    PairwiseMatches,
-)
+from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
 T = TypeVar("T")
 
@@ -203,10 +200,10 @@ def _groups(
 
 
 def _shown(
-    results: Iterator[T], description: str, *, count: int | None, progress: bool
+    results: Generator[T, None, None], description: str, *, count: int | None, progress: bool
 ) -> Iterator[T]:
     """Hand out the results of tasks, and show how many there are."""
-    with closing(results), bar(count, description, "task", progress) as shown:  # type: ignore[type-var]
+    with closing(results), bar(count, description, "task", progress) as shown:
         for result in results:
             shown.update()
             yield result
@@ -221,10 +218,12 @@ def _sampled(counts: IntArray, pairs: IntArray) -> Iterator[tuple[IntArray, IntA
     """Hand out, row by row, the places of the matches and decoys that are learnt from."""
     first = np.flatnonzero(np.diff(pairs[:, 0], prepend=-1))
     ends = np.cumsum(np.add.reduceat(counts, first), axis=0) if len(first) else counts[:0]
-    places = [sample_places(int(total)) for total in counts.sum(axis=0)]
-    for start, end in zip(np.vstack([np.zeros((1, 2), np.int64), ends]), ends):  # noqa: B905
-        own = [p[(p >= s) & (p < e)] - s for p, s, e in zip(places, start, end, strict=True)]
-        yield own[0], own[1]
+    parts = []
+    for total, end in zip(counts.sum(axis=0).tolist(), ends.T, strict=True):
+        places = sample_places(total)
+        own = np.split(places, np.searchsorted(places, end))
+        parts.append([p - start for p, start in zip(own, [0, *end.tolist()], strict=True)])
+    yield from zip(*parts, strict=True)
 
 
 def _duplicates(
