@@ -17,9 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from nmfsync import METHODS
+
 pytestmark = pytest.mark.benchmark
 
 ROUNDS = 3
+
+LESS = ",".join(name for name in METHODS if name != "matcheig")
 
 LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "matplotlib")
 
@@ -31,7 +35,11 @@ def test_start(tmp_path):
         "sample, from nothing, nothing compiled": ["run", "sample", "--out", "cold"],
         "sample, from nothing": ["run", "sample", "--out", "warm"],
         "sample, nothing to do": ["run", "sample", "--out", "warm"],
+        "sample, one method less": ["run", "sample", "--out", "warm", "--methods", LESS],
+        "sample, one method more": ["run", "sample", "--out", "warm"],
         "sample, another seed": ["run", "sample", "--out", "warm", "--seed", "1"],
+        "sample, another theta": ["run", "sample", "--out", "warm", "--theta", "0.3"],
+        "sample, figures for papers": ["run", "sample", "--out", "warm", "--figures"],
     }
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for n in range(ROUNDS):  # the commands in turn, so that what the machine does besides hits all

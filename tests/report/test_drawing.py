@@ -178,3 +178,13 @@ def test_a_photograph_counts_by_its_content_wherever_it_is(images, tmp_path):
 def test_the_look_of_a_page_is_known_in_another_process():
     drawing = Drawing("x", fill, ("red",))
     assert pickle.loads(pickle.dumps(drawing)) == drawing
+
+
+def test_only_many_files_get_a_helper(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(drawing, "helpers_for", lambda most: asked.append(most) or 0)
+    vectors = [Drawing(f"v{n}", fill, ("red",), formats=("pdf", "svg")) for n in range(8)]
+    draw([Drawing(f"p{n}", fill, ("red",)) for n in range(10)])  # a page
+    draw(vectors, tmp_path)
+    draw(vectors, tmp_path)  # which are kept
+    assert [max(most, 0) for most in asked] == [0, 1, 0]

@@ -38,7 +38,7 @@ def test_results_come_in_order_whoever_made_them(pool):
 
 
 def test_both_processes_work(pool):
-    with_helpers(os.getpid, [()], 1)  # it may be that the helper is not needed, but it starts
+    with_helpers(os.getpid, [()] * 2, 1)  # it may be that nothing is left for the helper
     wait_until(lambda: len(own_helpers()) == 1)
     pids = set()
 

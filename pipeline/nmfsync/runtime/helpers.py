@@ -1,14 +1,13 @@
 """Processes that help this one with what threads cannot share: Python's own work."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
-from itertools import starmap
 from multiprocessing import parent_process
 from typing import Any, TypeVar
 
-from nmfsync.runtime.threads import thread_count
+from nmfsync.runtime.threads import Threads, thread_count
 from nmfsync.runtime.workers import ending_with_this_process, interrupts_ignored
 
 T = TypeVar("T")
@@ -29,8 +28,9 @@ def with_helpers(
 ) -> list[T]:
     """Call a function for every task, in this process and in others; return the results in order.
 
-    The helpers, which take about a second to start, begin with the first task, and this process
-    with the last one. If there can be no helpers, or one is killed, this process does the rest.
+    The helpers, which take about a second to start, begin with the first tasks, and this process
+    with the last one; each takes another one when it has done one. If there can be no helpers, or
+    one is killed, this process does the rest.
 
     Parameters
     ----------
@@ -45,43 +45,54 @@ def with_helpers(
     -------
     list
     """
-    futures = _begun(function, tasks, helpers) if helpers > 0 else None
-    if futures is None:
-        return list(starmap(function, tasks))
-    own: dict[int, T] = {}
-    try:
-        for n in reversed(range(len(tasks))):
-            if futures[n].cancel():  # no helper has begun it
-                own[n] = function(*tasks[n])
-        return [
-            own[n] if n in own else _result(future, function, tasks[n])
-            for n, future in enumerate(futures)
-        ]
-    finally:
-        for future in futures:
-            future.cancel()
+    left, results = deque(range(len(tasks))), dict[int, T]()
+
+    def work(take: Callable[[], int], call: Callable[..., T]) -> None:
+        """Do tasks until none is left, or one fails."""
+        while left:
+            try:
+                n = take()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                results[n] = call(*tasks[n])
+            except BrokenProcessPool:
+                left.append(n)
+                return
+            except BaseException:
+                left.clear()
+                raise
+
+    pool = _started(helpers) if helpers > 0 and len(tasks) > 1 else None
+    if pool is not None:
+
+        def call_elsewhere(*task: Any) -> T:
+            result: T = pool.submit(function, *task).result()
+            return result
+
+        with Threads(helpers) as threads:
+            ends = [threads.begin(work, left.popleft, call_elsewhere) for _ in range(helpers)]
+            work(left.pop, function)
+            for end in ends:
+                end()
+    work(left.popleft, function)  # or what a killed helper left
+    return [results[n] for n in range(len(tasks))]
 
 
-def _begun(
-    function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], helpers: int
-) -> "list[Future[T]] | None":
+def _started(helpers: int) -> Any:
+    """Start the helpers if they do not run yet; return None if that is impossible."""
     try:
         with interrupts_ignored():  # by the helpers, which end with this process
-            return [_pool(helpers).submit(function, *task) for task in tasks]
+            pool = _pool(helpers)
+            pool.submit(int)  # which starts them
+            return pool
     except (OSError, BrokenProcessPool):
         return None
 
 
-def _result(future: "Future[T]", function: Callable[..., T], task: tuple[Any, ...]) -> T:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        return function(*task)
-
-
 @cache
 def _pool(helpers: int) -> Any:
-    """Return the helpers, which stay for later tasks. No program need be ready for a copy of it."""
+    """Return the helpers, which stay for later tasks."""
     from joblib.externals import loky  # which most processes do not need
 
     return loky.ProcessPoolExecutor(helpers, timeout=_IDLE, **ending_with_this_process())
