@@ -35,7 +35,7 @@ BEFORE = {"run": ("--features", "30"), "synchronise": ("--theta", "0.9")}
 
 @pytest.mark.parametrize(
     ("command", "count"),
-    [("run", 2), ("synchronise, npz", 5),
+    [("run", 1), ("synchronise, npz", 3),
      *(long_form(c, ALL) for c in COMMANDS if c == "run" or c.startswith("synchronise"))],
 )  # fmt: skip
 def test_killed_at_a_file_operation(command, count, inputs, tmp_path):

@@ -75,11 +75,11 @@ def test_kept_pictures_are_those_that_are_drawn(images, drawings, tmp_path):
 
 def test_one_more_method_redraws_what_shows_it(images, drawings, tmp_path):
     kept = tmp_path / "kept"
-    write(tmp_path / "before", images, figures=True, kept=kept)
+    write(tmp_path / "before", images, kept=kept)
     drawings.clear()
-    after = write(tmp_path / "after", images, ["spectral"], figures=True, kept=kept)
-    assert {*drawings} == OF_ALL_METHODS | {f"figures/{name}" for name in OF_ALL_METHODS}
-    assert after == write(tmp_path / "anew", images, ["spectral"], figures=True)
+    after = write(tmp_path / "after", images, ["spectral"], kept=kept)
+    assert {*drawings} == OF_ALL_METHODS
+    assert after == write(tmp_path / "anew", images, ["spectral"])
 
 
 def test_another_process_draws_the_same_bytes(images, monkeypatch, tmp_path):

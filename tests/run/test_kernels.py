@@ -21,6 +21,7 @@ RUN = (
 )
 
 
+@pytest.mark.benchmark  # not because it measures, but because it compiles everything twice
 def test_the_process_beside_compiles_what_the_run_needs(tmp_path):
     """Types of arguments included: else it would compile in vain."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}

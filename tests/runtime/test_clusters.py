@@ -179,6 +179,7 @@ def test_nothing_is_lost_when_a_dask_worker_is_killed(
     assert len(list(tmp_path.iterdir())) == len(collection) - 1  # every row is kept
 
 
+@pytest.mark.benchmark  # not because it measures: it takes as long as a hundred other tests
 def test_nothing_is_lost_when_a_ray_worker_is_killed(ray_cluster, collection):
     killed = []
 

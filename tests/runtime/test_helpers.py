@@ -18,8 +18,10 @@ from nmfsync.runtime.helpers import helpers_for, with_helpers
 
 @pytest.fixture
 def pool():
-    """Helpers of this test only."""
+    """Helpers of this test only; those of others in this process, which stay a while, end."""
     pools = helpers._pool
+    if pools.cache_info().currsize:
+        pools(1).shutdown(wait=True, kill_workers=True)
     pools.cache_clear()
     yield
     pools(1).shutdown(wait=True, kill_workers=True)
