@@ -136,6 +136,6 @@ def print_tracks(done: TracksFile) -> None:
             if done.cut
             else ""
         ),
-        *done.warnings,
+        *(f"Warning: {text}" for text in done.warnings),
     ):
         print_text(console, sentence)
