@@ -16,6 +16,7 @@ from skimage import data
 from threadpoolctl import ThreadpoolController
 
 from nmfsync.cli.commands import main
+from nmfsync.report import drawing
 from nmfsync.runtime.threads import thread_count
 
 # The first call of a compiled kernel takes seconds, and so does any on a busy machine.
@@ -101,6 +102,21 @@ def write_image(tmp_path):
 def without_report(monkeypatch):
     """Let runs draw no report, which takes most of their time."""
     monkeypatch.setattr("nmfsync.run.scene.write_scene_report", lambda *arguments: None)
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> list[str]:
+    """Return the names of what is drawn from here on, all of it in this process."""
+    names: list[str] = []
+    draw_one = drawing._drawn
+
+    def count(one, methods):
+        names.append(one.name)
+        return draw_one(one, methods)
+
+    monkeypatch.setattr(drawing, "_drawn", count)
+    monkeypatch.setattr(drawing, "helpers_for", lambda most: 0)
+    return names
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ import pytest
 from scipy import sparse
 
 from benchmarks.comparison import Table, Watch, processor
+from in_parts import problem_of
 from nmfsync import (
     MultiMatching,
     PairwiseMatches,
@@ -37,9 +38,7 @@ from nmfsync import (
 from nmfsync.matching.pairs import all_pairs
 from nmfsync.matching.rows import Limits
 from nmfsync.run.collection import track_features
-from nmfsync.synchronisation.clustersync.graph import build_graph
-from nmfsync.synchronisation.clustersync.parts import Problem, cluster_in_parts, parts_of
-from nmfsync.synchronisation.numerics.components import label_components
+from nmfsync.synchronisation.clustersync.parts import cluster_in_parts, parts_of
 from real_data import real_data
 
 pytestmark = pytest.mark.benchmark
@@ -209,26 +208,9 @@ def test_cost(tmp_path):
 # --- what a cut loses
 
 
-class InMemory:
-    """Matches as a source of parts."""
-
-    def __init__(self, matches):
-        self._W = matches.between_images()
-
-    def part(self, features):
-        return lambda: self._read(features)
-
-    def _read(self, features):
-        W = self._W[features][:, features]
-        W.sort_indices()
-        return W.indptr.astype(np.int64), W.indices.astype(np.int32), W.data
-
-
-def in_parts(matches: PairwiseMatches, most: int) -> tuple[MultiMatching, int, float]:
+def solved_in_parts(matches: PairwiseMatches, most: int) -> tuple[MultiMatching, int, float]:
     """Solve matches in parts; also return the number of parts, and the matches across cuts."""
-    graph = build_graph(matches.W, matches.sizes)
-    component = label_components(matches.W)
-    problem = Problem(InMemory(matches), component, graph.offset, graph.pairs)
+    problem = problem_of(matches)
     label, inside = cluster_in_parts(problem, 0.4, 3, most, starmap)
     parts = len(list(parts_of(problem, most)))
     return MultiMatching(label, matches.sizes), parts, 1 - inside / matches.match_count
@@ -282,7 +264,7 @@ def test_cut_ring():
     for most in (2**19, 2**18, 2**17, 2**16):
         start = time.perf_counter()
         with Watch() as watch:
-            found, parts, across = in_parts(matches, most)
+            found, parts, across = solved_in_parts(matches, most)
         table.add(f"{most:,} features", parts, across, changed(whole, found),
                   *pair_scores(found, truth), time.perf_counter() - start, watch.megabytes,
                   digits=5)  # fmt: skip
@@ -310,7 +292,7 @@ def test_cut_dino():
     table.add("undivided", 1, 0.0, 0.0, *scores(whole), time.perf_counter() - start, digits=4)
     for most in (2**16, 2**15, 2**14, 2**13):
         start = time.perf_counter()
-        found, parts, across = in_parts(matches, most)
+        found, parts, across = solved_in_parts(matches, most)
         table.add(f"{most:,} features", parts, across, changed(whole, found), *scores(found),
                   time.perf_counter() - start, digits=4)  # fmt: skip
     table.write("cluster-dino")

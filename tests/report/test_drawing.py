@@ -48,37 +48,22 @@ def write(folder, images, more=(), figures=False, kept=None):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-@pytest.fixture
-def drawings(monkeypatch):
-    """The names of what is drawn."""
-    names: list[str] = []
-    draw_one = drawing._drawn
-
-    def count(one, methods):
-        names.append(one.name)
-        return draw_one(one, methods)
-
-    monkeypatch.setattr(drawing, "_drawn", count)
-    monkeypatch.setattr(drawing, "helpers_for", lambda most: 0)
-    return names
-
-
-def test_kept_pictures_are_those_that_are_drawn(images, drawings, tmp_path):
+def test_kept_pictures_are_those_that_are_drawn(images, drawn, tmp_path):
     first = write(tmp_path / "first", images, kept=tmp_path / "kept")
-    assert {f"{name}.png" for name in drawings} == {name for name in first if "png" in name}
-    drawings.clear()
+    assert {f"{name}.png" for name in drawn} == {name for name in first if "png" in name}
+    drawn.clear()
     assert write(tmp_path / "second", images, kept=tmp_path / "kept") == first
-    assert drawings == []
+    assert drawn == []
     assert write(tmp_path / "third", images) == first
-    assert len(drawings) == len(first) - 1
+    assert len(drawn) == len(first) - 1
 
 
-def test_one_more_method_redraws_what_shows_it(images, drawings, tmp_path):
+def test_one_more_method_redraws_what_shows_it(images, drawn, tmp_path):
     kept = tmp_path / "kept"
     write(tmp_path / "before", images, kept=kept)
-    drawings.clear()
+    drawn.clear()
     after = write(tmp_path / "after", images, ["spectral"], kept=kept)
-    assert {*drawings} == OF_ALL_METHODS
+    assert {*drawn} == OF_ALL_METHODS
     assert after == write(tmp_path / "anew", images, ["spectral"])
 
 
@@ -100,30 +85,30 @@ def fill(colour: str, values: object = None) -> Figure:
 
 
 @pytest.mark.parametrize("left", [0, 1, 40, 0.5, -33, -32, -1])
-def test_what_a_killed_process_left_is_drawn_again(drawings, tmp_path, left):
+def test_what_a_killed_process_left_is_drawn_again(drawn, tmp_path, left):
     one = Drawing("red", fill, ("red",))
     whole = draw([one], tmp_path)
     content = (tmp_path / "red.npz").read_bytes()
     (tmp_path / "red.npz").write_bytes(content[: int(left * len(content)) if left == 0.5 else left])
     assert draw([one], tmp_path) == whole
-    assert drawings == ["red"] * 2
+    assert drawn == ["red"] * 2
     assert (tmp_path / "red.npz").read_bytes() == content
 
 
-def test_a_changed_byte_or_the_picture_of_another_name_is_not_used(drawings, tmp_path):
+def test_a_changed_byte_or_the_picture_of_another_name_is_not_used(drawn, tmp_path):
     red, blue = (Drawing(colour, fill, (colour,)) for colour in ("red", "blue"))
     whole = draw([red, blue], tmp_path)
     content = bytearray((tmp_path / "red.npz").read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "red.npz").write_bytes(content)
     assert draw([red, blue], tmp_path) == whole
-    assert drawings == ["red", "blue", "red"]
+    assert drawn == ["red", "blue", "red"]
     (tmp_path / "red.npz").write_bytes((tmp_path / "blue.npz").read_bytes())
     assert draw([blue, red], tmp_path) == whole
-    assert drawings == ["red", "blue", "red", "red"]
+    assert drawn == ["red", "blue", "red", "red"]
 
 
-def test_an_interrupted_run_leaves_nothing_unfinished(drawings, tmp_path, monkeypatch):
+def test_an_interrupted_run_leaves_nothing_unfinished(drawn, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 

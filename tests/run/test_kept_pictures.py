@@ -5,26 +5,10 @@ from dataclasses import replace
 import pytest
 
 from nmfsync import Settings, run_scene, run_scenes
-from nmfsync.report import drawing
 
 QUICK = Settings(methods=("unionfind",), features=40)
 
 SCENE = "sample/astronaut"
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """The names of what was drawn, here and now."""
-    names: list[str] = []
-    draw_one = drawing._drawn
-
-    def count(one, methods):
-        names.append(one.name)
-        return draw_one(one, methods)
-
-    monkeypatch.setattr(drawing, "_drawn", count)
-    monkeypatch.setattr(drawing, "helpers_for", lambda most: 0)
-    return names
 
 
 def pictures(folder):

@@ -120,6 +120,14 @@ Evidence = Annotated[
     typer.Option(help="With --match: least probability that a match is right.", metavar="P"),
 ]
 
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Scheduler of the dask or ray cluster, for instance tcp://10.0.0.1:8786.",
+        metavar="ADDRESS",
+    ),
+]
+
 Theta = Annotated[float | None, typer.Option(help=_theta_help(), metavar="T")]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", metavar="S")]
 
@@ -276,13 +284,7 @@ def run(
             help=f"What extracts, matches and verifies: {', '.join(ENGINES)}.", metavar="NAME"
         ),
     ] = DEFAULT_ENGINE,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Scheduler of the dask or ray cluster, for instance tcp://10.0.0.1:8786.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
+    address: Address = None,
 ) -> None:
     """Match, synchronise and evaluate images, and write a report.
 
@@ -404,13 +406,7 @@ def tracks(
         str,
         typer.Option(help=f"What does the work: {', '.join(ENGINES)}.", metavar="NAME"),
     ] = DEFAULT_ENGINE,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Scheduler of the dask or ray cluster, for instance tcp://10.0.0.1:8786.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
+    address: Address = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and OUT.json.")] = False,
 ) -> None:
     """Take a collection of photographs of any size to tracks, on one machine or on a cluster.

@@ -6,35 +6,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from in_parts import problem_of
 from nmfsync import PairwiseMatches, synchronise, synthetic
-from nmfsync.synchronisation.clustersync.graph import build_graph
-from nmfsync.synchronisation.clustersync.parts import Problem, cluster_in_parts, parts_of
+from nmfsync.synchronisation.clustersync.parts import cluster_in_parts, parts_of
 from nmfsync.synchronisation.clustersync.reassign import reassign_images
-from nmfsync.synchronisation.numerics.components import label_components
 
 THETA = 0.4
-
-
-class InMemory:
-    """Matches as a source of parts."""
-
-    def __init__(self, matches):
-        self._W = matches.between_images()
-
-    def part(self, features):
-        return lambda: self._read(features)
-
-    def _read(self, features):
-        W = self._W[features][:, features]
-        W.sort_indices()
-        return W.indptr.astype(np.int64), W.indices.astype(np.int32), W.data
-
-
-def problem_of(matches):
-    graph = build_graph(matches.W, matches.sizes)
-    return Problem(
-        InMemory(matches), label_components(matches.W).astype(np.int32), graph.offset, graph.pairs
-    )
 
 
 def ring(sigma, k=60, d=900, views=6):
