@@ -12,6 +12,7 @@ the range of depths, so these depths are an independent judge of the matches.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import TypeVar
 
 import cv2
@@ -22,6 +23,7 @@ from threadpoolctl import threadpool_limits
 from nmfsync.errors import NmfsyncError
 from nmfsync.runtime.progress import bar
 from nmfsync.runtime.threads import map_blocks
+from nmfsync.truth.patches import MIN_CONTRAST, correlate, normalise, square, upright_patches
 from nmfsync.truth.views import RADIUS, choose_views, depth_range, spread, usefulness
 from nmfsync.types.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from nmfsync.types.camera import Camera
@@ -44,36 +46,25 @@ MIN_LEAD = 0.03  # by which the best depth must outscore every different depth, 
 
 MAX_DISAGREEMENT = 0.5  # largest distance in pixels of the depths that both patches find
 
-MIN_CONTRAST = 2.0  # least standard deviation of a recognisable patch, in grey levels
-
 _COARSE_DEPTHS = 96  # depths from which the motion in the views is measured
 
-_BLOCK = 6_000_000  # pixels of patches read at a time, 24 MB
-
-_ROWS = 30_000  # patches read at a time: OpenCV's maps have at most 32767 rows
-
-
-def _window(radius: int, stride: int) -> FloatArray:
-    """Return the offsets (2, p) of a patch's pixels from its centre."""
-    side = np.arange(-radius, radius + 1, stride, dtype=np.float64)
-    return np.stack([a.ravel() for a in np.meshgrid(side, side)])
-
+_POINTS = 1 << 13  # depths of pixels projected into the views at a time: these, too, fit the cache
 
 # Every other pixel of the large patch is enough for the sweep itself.
 _WINDOWS = {
-    "coarse": _window(RADIUS, 2),
-    "small": _window(3, 1),
-    "large": _window(RADIUS, 1),
+    "coarse": square(RADIUS, 2),
+    "small": square(3, 1),
+    "large": square(RADIUS, 1),
 }
 
 # Weights of a depth's correlations, largest first. The best views count fully, the others help
 # to choose between depths.
 _WEIGHTS = np.array([1, 1, 1, 1 / 2, 1 / 4, 1 / 8], dtype=np.float32) / 3
 
-# Slants of a patch: relative change of inverse depth along x and y, times the focal length.
-_SLANTS = np.array([(a, b) for a in (-0.8, 0, 0.8) for b in (-0.8, 0, 0.8)])
+# Slants of a patch along x and along y: relative change of inverse depth, times the focal length.
+_SLANTS = (-0.8, 0.0, 0.8)
 
-_NO_SLANT = np.zeros(2)
+_NO_SLANT = (0.0,)
 
 _SHIFTS = np.arange(-3, 4) / 2  # around a mode, in steps of the sweep
 
@@ -205,15 +196,11 @@ class Sweep:
         self.agreeing = agreeing
         self.xy = np.asarray(xy, dtype=np.float64).reshape(-1, 2)
         self.range = depth_range(i, cameras, self.xy, bounds)
-        axes = np.broadcast_to(np.eye(2), (len(self.xy), 2, 2))
         image = gray(i)
         self.views = [(cameras[j], gray(j)) for j in views]
-        large = _sample(image, self.xy, axes, _WINDOWS["large"])
-        self.textureless = large.std(axis=1) < MIN_CONTRAST
-        self.patches = {
-            name: _normalise(_sample(image, self.xy, axes, window))
-            for name, window in _WINDOWS.items()
-        }
+        own = {name: upright_patches(image, self.xy, w) for name, w in _WINDOWS.items()}
+        self.textureless = own["large"].std(axis=1) < MIN_CONTRAST
+        self.patches = {name: normalise(patches) for name, patches in own.items()}
 
     def depths(self) -> FloatArray:
         """Return the depths (n,), NaN where none is kept."""
@@ -224,11 +211,7 @@ class Sweep:
         if tried.shape[1] < 2:
             return result
         usable = np.flatnonzero(~self.textureless & np.isfinite(tried[:, 1]))
-        pixels = max(
-            tried.shape[1] * _WINDOWS["coarse"].shape[1],
-            MODES * len(_SHIFTS) * _WINDOWS["large"].shape[1],
-        )
-        block = max(1, _BLOCK // pixels)
+        block = max(1, _POINTS // max(tried.shape[1], MODES * len(_SHIFTS)))
         for start in range(0, len(usable), block):
             rows = usable[start : start + block]
             result[rows] = self._search(rows, tried[rows])
@@ -263,14 +246,16 @@ class Sweep:
 
         `tried` (r, h) are the depths to try. The result may be between two of them.
         """
-        score, _ = self._scores(rows, tried, _NO_SLANT, "coarse")
+        (score,), _ = self._scores(rows, tried, _NO_SLANT, "coarse")
         modes = _modes(score, int(np.ceil(DISTINCT / STEP)))
         places = np.clip(modes[:, :, None] + _SHIFTS, 0, tried.shape[1] - 1)
         small = self._refine(rows, tried, places, "small")
-        large = self._refine(rows, tried, places, "large")
+        # Large patches cost most. They are read only where the small ones agree: elsewhere
+        # they cannot save the pixel.
         good = small.correlation >= MIN_CORRELATION
-        good &= large.lead >= MIN_LEAD
-        good &= np.abs(small.place - large.place) * STEP <= MAX_DISAGREEMENT
+        large = self._refine(rows[good], tried[good], places[good], "large")
+        apart = np.abs(small.place[good] - large.place) * STEP
+        good[good] = (large.lead >= MIN_LEAD) & (apart <= MAX_DISAGREEMENT)
         return np.where(good, _interpolate(tried, small.place[:, None])[:, 0], np.nan)
 
     def _refine(
@@ -281,11 +266,10 @@ class Sweep:
         `places` (r, modes, shifts) are fractional columns of `tried` (r, h).
         """
         n = len(rows)
-        depths = _interpolate(tried, places.reshape(n, -1))
-        by_slant = [self._scores(rows, depths, slant, window) for slant in _SLANTS]
+        depths = _interpolate(tried, places.reshape(n, MODES * len(_SHIFTS)))
         score, correlation = (
-            np.stack(arrays, axis=1).reshape(n, len(_SLANTS), *places.shape[1:])
-            for arrays in zip(*by_slant, strict=True)
+            array.swapaxes(0, 1).reshape(n, len(_SLANTS) ** 2, *places.shape[1:])
+            for array in self._scores(rows, depths, _SLANTS, window)
         )
         of_mode = score.max(axis=(1, 3))
         mode = of_mode.argmax(axis=1)
@@ -301,34 +285,40 @@ class Sweep:
         )
 
     def _scores(
-        self, rows: NDArray[np.intp], depths: FloatArray, slant: FloatArray, window: str
+        self, rows: NDArray[np.intp], depths: FloatArray, slants: Sequence[float], window: str
     ) -> tuple[Float32Array, Float32Array]:
-        """Score depths (r, h) of the pixels `rows` (r,) for patches of one slant (2,).
+        """Score depths (r, h) of the pixels `rows` (r,) for patches of s² slants.
 
-        Returns the scores (r, h), and the smallest of the `agreeing` largest
-        correlations (r, h).
+        `slants` (s,) are those along x, and those along y: every two are combined.
+        Returns the scores (s², r, h), and the smallest of the `agreeing` largest
+        correlations (s², r, h).
         """
         count = depths.shape[1]
         xy = np.repeat(self.xy[rows], count, axis=0)
         flat = depths.ravel()
         # The points at the pixel, and at its right and lower neighbours on the slanted patch.
-        # Inverse depth is linear over the image of a plane.
-        neighbours = flat / (1 + slant[:, None] / self.camera.K[0, 0])
+        # Inverse depth is linear over the image of a plane. The slant along x moves only the
+        # right neighbour, that along y only the lower one.
+        neighbours = [flat / (1 + slant / self.camera.K[0, 0]) for slant in slants]
         points = self.camera.back_project(xy, flat)
-        right = self.camera.back_project(xy + np.array([1, 0]), neighbours[0])
-        below = self.camera.back_project(xy + np.array([0, 1]), neighbours[1])
-        correlation = np.full((len(self.views), len(flat)), -1, dtype=np.float32)
+        right = [self.camera.back_project(xy + np.array([1, 0]), depth) for depth in neighbours]
+        below = [self.camera.back_project(xy + np.array([0, 1]), depth) for depth in neighbours]
+        shape = len(slants) ** 2, *depths.shape
+        known = self.patches[window]
+        correlation = np.full((len(self.views), shape[0], len(flat)), -1, dtype=np.float32)
         for out, (view, image) in zip(correlation, self.views, strict=True):
             centre, useful = usefulness(self.camera, view, points)
             seen = np.flatnonzero(useful > 0)
-            centre = centre[seen]
-            axes = np.stack([view.project(p[seen])[0] - centre for p in (right, below)], axis=2)
-            patches = _sample(image, centre, axes, _WINDOWS[window])
-            out[seen] = _correlate(patches, self.patches[window][rows[seen // count]])
-        largest = np.sort(correlation, axis=0)[::-1]
+            centre, row = centre[seen], rows[seen // count]
+            steps = ([view.project(p[seen])[0] - centre for p in side] for side in (right, below))
+            for of_slant, (step_right, step_below) in zip(out, product(*steps), strict=True):
+                of_slant[seen] = correlate(
+                    image, centre, step_right, step_below, _WINDOWS[window], known, row
+                )
+        largest = np.sort(correlation.reshape(len(correlation), -1), axis=0)[::-1]
         # Not by BLAS, whose rounding could depend on the number of threads.
         score = np.einsum("v,vn->n", _WEIGHTS[: len(largest)], np.maximum(largest, 0))
-        return score.reshape(depths.shape), largest[self.agreeing - 1].reshape(depths.shape)
+        return score.reshape(shape), largest[self.agreeing - 1].reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -361,36 +351,6 @@ def _gray(image: Image, camera: Camera, i: int) -> Float32Array:
     if image.ndim == 3:
         image = np.asarray(cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY))
     return image.astype(np.float32)
-
-
-def _sample(
-    image: Float32Array, centre: FloatArray, axes: FloatArray, window: FloatArray
-) -> Float32Array:
-    """Read patches (n, p) of an image, interpolated bilinearly.
-
-    Pixel p of patch n is at centre (n, 2) + axes (n, 2, 2) · window (2, p).
-    """
-    at = (np.einsum("ncd,dp->cnp", axes, window) + centre.T[:, :, None]).astype(np.float32)
-    patches = np.empty(at.shape[1:], dtype=np.float32)
-    for start in range(0, len(patches), _ROWS):
-        part = slice(start, start + _ROWS)
-        patches[part] = cv2.remap(
-            image, at[0, part], at[1, part], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
-        )
-    return patches
-
-
-def _normalise(patches: Float32Array) -> Float32Array:
-    """Subtract the means of patches (n, p) and scale them to length 1, unless they are too flat."""
-    patches = patches - patches.mean(axis=1, keepdims=True)
-    length = np.sqrt(np.einsum("np,np->n", patches, patches))
-    least = np.float32(MIN_CONTRAST / 2 * np.sqrt(patches.shape[1]))
-    return np.asarray(patches / np.maximum(length, least)[:, None])
-
-
-def _correlate(patches: Float32Array, normalised: Float32Array) -> Float32Array:
-    """Return the correlation (n,) of patches (n, p) with patches that are already normalised."""
-    return np.asarray(np.einsum("np,np->n", _normalise(patches), normalised))
 
 
 def _modes(scores: Float32Array, apart: int) -> NDArray[np.intp]:
