@@ -11,12 +11,13 @@ the range of depths, so these depths are an independent judge of the matches.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
+from threading import Lock
 from typing import TypeVar
 
 import cv2
 import numpy as np
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -45,6 +46,8 @@ MIN_CORRELATION = 0.85  # of the small patch in each of these views
 MIN_LEAD = 0.03  # by which the best depth must outscore every different depth, large patch
 
 MAX_DISAGREEMENT = 0.5  # largest distance in pixels of the depths that both patches find
+
+_KEPT = 2**27  # bytes of grey images: 436 of 640 × 480 pixels, 16 of 8 million
 
 _COARSE_DEPTHS = 96  # depths from which the motion in the views is measured
 
@@ -144,9 +147,15 @@ def gray_reader(
 ) -> Callable[[int], Float32Array]:
     """Return a function that reads image i in grey (h, w), and keeps the last ones read.
 
-    Neighbouring images use the same few views.
+    Neighbouring images use the same few views, but their numbers may be far apart: to decode
+    an image again takes much longer than the rest of its part in a sweep.
     """
-    return lru_cache(maxsize=16)(lambda i: _gray(images[i], cameras[i], i))
+
+    @cached(LRUCache(_KEPT, getsizeof=lambda image: image.nbytes), lock=Lock())
+    def kept(i: int) -> Image:
+        return _gray(images[i], cameras[i], i)
+
+    return lambda i: kept(i).astype(np.float32)
 
 
 def for_every_image(compute: Callable[[int], T], k: int, progress: bool) -> list[T]:
@@ -228,8 +237,8 @@ class Sweep:
         points = self.camera.back_project(np.repeat(self.xy, count, axis=0), grid.ravel())
         motion = np.zeros((len(grid), count - 1))
         seen_by = np.zeros((len(grid), count - 1), dtype=int)
-        for view, _ in self.views:
-            xy, useful = usefulness(self.camera, view, points)
+        for view, _ in self.views:  # not all at once: those of all pixels fill the memory
+            xy, useful = usefulness(self.camera, [view], points)
             seen = useful.reshape(grid.shape) > 0
             both = seen[:, 1:] & seen[:, :-1]
             moved = np.linalg.norm(np.diff(xy.reshape(*grid.shape, 2), axis=1), axis=2)
@@ -306,10 +315,10 @@ class Sweep:
         shape = len(slants) ** 2, *depths.shape
         known = self.patches[window]
         correlation = np.full((len(self.views), shape[0], len(flat)), -1, dtype=np.float32)
-        for out, (view, image) in zip(correlation, self.views, strict=True):
-            centre, useful = usefulness(self.camera, view, points)
+        places = usefulness(self.camera, [view for view, _ in self.views], points)
+        for out, (view, image), at, useful in zip(correlation, self.views, *places, strict=True):
             seen = np.flatnonzero(useful > 0)
-            centre, row = centre[seen], rows[seen // count]
+            centre, row = at[seen], rows[seen // count]
             steps = ([view.project(p[seen])[0] - centre for p in side] for side in (right, below))
             for of_slant, (step_right, step_below) in zip(out, product(*steps), strict=True):
                 of_slant[seen] = correlate(
@@ -340,7 +349,7 @@ class _Peaks:
     lead: Float32Array
 
 
-def _gray(image: Image, camera: Camera, i: int) -> Float32Array:
+def _gray(image: Image, camera: Camera, i: int) -> Image:
     """Convert image i to grey levels (h, w), and check its size."""
     height, width = image.shape[:2]
     if (width, height) != camera.size:
@@ -350,7 +359,7 @@ def _gray(image: Image, camera: Camera, i: int) -> Float32Array:
         )
     if image.ndim == 3:
         image = np.asarray(cv2.cvtColor(np.ascontiguousarray(image), cv2.COLOR_RGB2GRAY))
-    return image.astype(np.float32)
+    return image
 
 
 def _modes(scores: Float32Array, apart: int) -> NDArray[np.intp]:

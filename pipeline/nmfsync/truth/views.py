@@ -64,7 +64,9 @@ def choose_views(i: int, cameras: Sequence[Camera], bounds: FloatArray | None) -
     depths = spread(*depth_range(i, cameras, xy, bounds), _DEPTHS)
     points = cameras[i].back_project(np.repeat(xy, _DEPTHS, axis=0), depths.ravel())
     points = points[np.isfinite(points).all(axis=1)]
-    useful = np.array([usefulness(cameras[i], camera, points)[1] for camera in cameras])
+    useful = np.zeros((len(cameras), len(points)))
+    seeing = _at_useful_angles(cameras[i].centre, [c.centre for c in cameras], points)
+    useful[seeing] = usefulness(cameras[i], [cameras[j] for j in seeing], points)[1]
     useful[i] = 0
     chosen: list[int] = []
     covered = np.zeros(len(points), dtype=int)
@@ -79,24 +81,54 @@ def choose_views(i: int, cameras: Sequence[Camera], bounds: FloatArray | None) -
     return np.array(chosen, dtype=np.int64)
 
 
-def usefulness(camera: Camera, view: Camera, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Project points (n, 3) into a view: pixels (n, 2), and how useful the view is for them (n,).
+def _at_useful_angles(
+    centre: FloatArray, centres: Sequence[FloatArray], points: FloatArray
+) -> IntArray:
+    """Return the numbers of the `centres` (3,) that see any point (n, 3) at a useful angle.
 
-    The usefulness is 1 at the best angles and decreases to 0.1 at the limits of
+    Most cameras of a large scene do not; to find that for all at once costs little. The limits
+    are wider by more than the rounding, so that `usefulness` decides.
+    """
+    largest, smallest = np.cos(np.radians(ANGLES))
+    _, _, cosine = _rays(centre, centres, points)
+    return np.flatnonzero(((cosine < largest + 1e-6) & (cosine > smallest - 1e-6)).any(axis=1))
+
+
+def usefulness(
+    camera: Camera, views: Sequence[Camera], points: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Project points (n, 3) into v views: pixels (v, n, 2), and how useful the views are (v, n).
+
+    The usefulness for a point is 1 at the best angles and decreases to 0.1 at the limits of
     `ANGLES`. It is 0 where the view does not see the point.
     """
-    xy, depth = view.project(points)
-    to_camera, to_view = points - camera.centre, points - view.centre
-    lengths = np.linalg.norm(to_camera, axis=1), np.linalg.norm(to_view, axis=1)
+    xy = np.empty((len(views), len(points), 2))
+    seen = np.empty((len(views), len(points)), dtype=bool)
+    for v, view in enumerate(views):
+        xy[v], depth = view.project(points)
+        seen[v] = (depth > 0) & in_image(xy[v], view.size, RADIUS)
+    lengths, to_views, cosine = _rays(camera.centre, [view.centre for view in views], points)
+    focal = np.array([view.K[0, 0] for view in views])[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        cosine = np.einsum("nc,nc->n", to_camera, to_view) / (lengths[0] * lengths[1])
-        scale = lengths[0] / lengths[1] * view.K[0, 0] / camera.K[0, 0]
+        scale = lengths / to_views * focal / camera.K[0, 0]
         angle = np.degrees(np.arccos(np.clip(cosine, -1, 1)))
-        seen = (depth > 0) & in_image(xy, view.size, RADIUS)
-        seen &= (scale > SCALES[0]) & (scale < SCALES[1])
+    seen &= (scale > SCALES[0]) & (scale < SCALES[1])
     seen &= (angle > ANGLES[0]) & (angle < ANGLES[1])
     marks = ANGLES[0], *BEST_ANGLES, ANGLES[1]
     return xy, np.where(seen, np.interp(angle, marks, (0.1, 1.0, 1.0, 0.1)), 0.0)
+
+
+def _rays(
+    centre: FloatArray, centres: Sequence[FloatArray], points: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Measure the rays from a centre (3,) and from v others to points (n, 3).
+
+    Returns their lengths (n,) and (v, n), and the cosines (v, n) of the angles between them.
+    """
+    one, others = points - centre, points - np.reshape(centres, (-1, 1, 3))
+    lengths, to_others = np.linalg.norm(one, axis=1), np.linalg.norm(others, axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return lengths, to_others, np.einsum("nc,vnc->vn", one, others) / (lengths * to_others)
 
 
 def depth_range(
