@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from nmfsync.truth.depth_files import depth_maps_beside
 from nmfsync.truth.depths import DepthMaps, FeatureDepths
 from nmfsync.truth.epipolar import check_cameras, check_homographies
 from nmfsync.truth.mesh import mesh_beside, render_mesh
+from nmfsync.truth.patches import upright_patches
 from nmfsync.truth.plane_sweep import sweep_depths
 from nmfsync.truth.quality import DepthQuality, depth_quality, held_out_quality
 from nmfsync.truth.views import neighbouring_views
@@ -76,6 +78,7 @@ def with_truth(
                 stages,
                 key_of(code_of("truth"), stages.keys["features"], poses, _bounds(scene)),
                 lambda: sweep_depths(scene.images, cameras, xy, scene.bounds, progress=stages.bars),
+                _compile_sweep,
             )
             truth = FeatureDepths(cameras, xy, depths)
     return replace(scene, truth=truth)
@@ -89,7 +92,10 @@ def _with_homography_files(paths: Sequence[Path]) -> list[str]:
 
 
 def _run_depths(
-    stages: Stages, key: str, compute: Callable[[], Sequence[NDArray[Any]]]
+    stages: Stages,
+    key: str,
+    compute: Callable[[], Sequence[NDArray[Any]]],
+    prepare: Callable[[], None] = lambda: None,
 ) -> Sequence[NDArray[Any]]:
     """Depths of every image, kept as one array an image."""
     return stages.run(
@@ -99,7 +105,14 @@ def _run_depths(
         compute,
         lambda depths: {str(i): depth for i, depth in enumerate(depths)},
         lambda arrays: [arrays[str(i)] for i in range(len(arrays))],
+        prepare,
     )
+
+
+@cache
+def _compile_sweep() -> None:
+    """Compile the kernel of the plane sweep, so that this does not count as its time."""
+    upright_patches(np.ones((1, 1), np.float32), np.zeros((1, 2)), np.zeros((2, 1)))
 
 
 def measure_depth_quality(
@@ -136,6 +149,7 @@ def measure_depth_quality(
         compute,
         asdict,
         lambda arrays: DepthQuality(**{name: value.item() for name, value in arrays.items()}),
+        _compile_sweep,
     )
     figures = {name: None if np.isnan(value) else value for name, value in asdict(quality).items()}
     against = truth.kind if true else HELD_OUT
