@@ -65,7 +65,9 @@ def _points(scene: Scene, features: Sequence[Features]) -> FloatArray:
 
 def _principal_axes(points: FloatArray) -> FloatArray:
     """Return the directions (3, 3), one a row, in which the points extend most to least."""
-    axes = np.linalg.svd(points - np.median(points, axis=0), full_matrices=True)[2]
+    # The full matrices have an entry for every two points. Only fewer than three need them.
+    few = len(points) < 3
+    axes = np.linalg.svd(points - np.median(points, axis=0), full_matrices=few)[2]
     return axes * np.where(axes.sum(axis=1, keepdims=True) < 0, -1, 1)
 
 
