@@ -13,10 +13,10 @@ RUN = (
     "import sys\n"
     "from nmfsync import Settings, run_scene\n"
     "from nmfsync.run import scene\n"
-    "from nmfsync.synchronisation.clustersync.exchange import exchange_due\n"
+    "from nmfsync.synchronisation.clustersync.exchange import exchange_in_order\n"
     "scene.write_scene_report = lambda *arguments: None\n"
     "run_scene('sample/astronaut', Settings(methods=('clustersync',), features=30), 'out')\n"
-    "counts = exchange_due.stats\n"
+    "counts = exchange_in_order.stats\n"
     "print(sum(counts.cache_hits.values()), sum(counts.cache_misses.values()))"
 )
 
@@ -87,7 +87,7 @@ PREPARED = (
     "before = known()\n"
     "run_scene('sample/astronaut', Settings(methods=('clustersync',), features=60), 'out')\n"
     "print(len(before), *{name for folder, name, _ in known() - before\n"
-    "                     if '.evaluation.' not in folder and '.ascending' not in folder})"
+    "                     if '.evaluation.' not in folder and folder.split('.')[1] != 'runtime'})"
 )
 
 

@@ -123,7 +123,7 @@ def test_kernels_call_kernels_of_their_own_folder_only():
         names = (function.__globals__.get(name) for name in function.__code__.co_names)
         for called in (value.py_func for value in names if isinstance(value, Dispatcher)):
             file, of_called = (Path(f.__code__.co_filename) for f in (function, called))
-            known = of_called.name == "ascending.py" or file.parent == of_called.parent
+            known = of_called.name in module.SHARED or file.parent == of_called.parent
             assert known, f"{function} calls {called}"
 
 
@@ -203,7 +203,7 @@ def ordinary_user():
 def test_an_ordinary_user_without_a_home_and_with_a_read_only_package(ordinary_user):
     program = (
         "import numpy as np\n"
-        "from nmfsync.synchronisation.clustersync.heap import push\n"
+        "from nmfsync.runtime.heap import push\n"
         "print(push(np.zeros(4), np.zeros(4, np.int64), 0, 1.0, 1), dict(push.stats.cache_hits))\n"
     )
     with tempfile.TemporaryDirectory() as place:  # pytest's folder is closed to others

@@ -8,6 +8,7 @@ from scipy import sparse
 from nmfsync.errors import NmfsyncError
 from nmfsync.evaluation.scores import ones_of
 from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.heap import pop, push
 from nmfsync.runtime.progress import phase, showing
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import IntArray
@@ -44,13 +45,17 @@ def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     k = len(sizes)
     image_of = np.repeat(np.arange(k), sizes)
     rows = _rows_of(W, image_of)
-    columns = rows.T.tocsr()
-    arrays = (rows.indptr, rows.indices, columns.indptr, columns.indices)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    first = rows.indptr.astype(np.int64)
+    # The features that have a match in an image, ascending, and these matches.
+    matched = sparse.csr_array(
+        (rows.indices, image_of[rows.indices], first), shape=(len(image_of), k)
+    )
+    matched = matched.tocsc()
+    arrays = (first, rows.indices, matched.indptr.astype(np.int64), matched.indices, matched.data)
     totals = np.zeros(k)
     with showing(progress), phase(k, "Cycle error", "image") as progress_bar:
         map_blocks(
-            lambda images: _disagree(images.start, images.stop, *arrays, image_of, offsets, totals),
+            lambda images: _disagree(images.start, images.stop, *arrays, image_of, totals),
             k,
             BLOCK,
             lambda images: progress_bar.update(images.stop - images.start),
@@ -74,7 +79,7 @@ def _rows_of(W: Any, image_of: IntArray) -> sparse.csr_array:
 
 
 @compiled
-def _disagree(start, stop, first, other, column_first, column_other, image_of, offsets, totals):
+def _disagree(start, stop, first, other, matched_first, matched, match, image_of, totals):
     """Sum the norms over all images i and j, for the images ℓ from `start` to `stop` - 1.
 
     The entries are 0 or 1, so a norm is the square root of the number of
@@ -82,17 +87,14 @@ def _disagree(start, stop, first, other, column_first, column_other, image_of, o
     the matches of `middle` (through ℓ) and of p (direct) that are not the same.
     """
     middle_of = np.full(len(image_of), -1)
-    differ = np.zeros(len(offsets) - 1, np.int64)  # by image j
-    touched = np.empty(len(offsets) - 1, np.int64)
+    differ = np.zeros(len(totals), np.int64)  # by image j
+    touched, unused = np.empty(len(totals)), np.empty(len(totals), np.int64)  # heap of images j
     for ell in range(start, stop):
-        in_ell = column_other[column_first[offsets[ell]] : column_first[offsets[ell + 1]]].copy()
-        for middle in range(offsets[ell], offsets[ell + 1]):
-            for entry in range(column_first[middle], column_first[middle + 1]):
-                middle_of[column_other[entry]] = middle
-        in_ell.sort()
+        for at in range(matched_first[ell], matched_first[ell + 1]):
+            middle_of[matched[at]] = match[at]
         n = 0
-        for at in range(len(in_ell)):
-            p = in_ell[at]
+        for at in range(matched_first[ell], matched_first[ell + 1]):
+            p = matched[at]
             e, f = first[middle_of[p]], first[p]
             e_stop, f_stop = first[middle_of[p] + 1], first[p + 1]
             while e < e_stop or f < f_stop:
@@ -108,16 +110,16 @@ def _disagree(start, stop, first, other, column_first, column_other, image_of, o
                 else:
                     j, f = image_of[other[f]], f + 1
                 if differ[j] == 0:
-                    touched[n] = j
-                    n += 1
+                    n = push(touched, unused, n, float(j), j)
                 differ[j] += 1
-            if at + 1 == len(in_ell) or image_of[in_ell[at + 1]] != image_of[p]:  # the end of i
+            last = at + 1 == matched_first[ell + 1]
+            if last or image_of[matched[at + 1]] != image_of[p]:  # the end of i
                 total = 0.0
-                touched[:n].sort()
-                for j in touched[:n]:
+                while n > 0:  # always in the same order, so that the sum has the same bits
+                    j = int(touched[0])
+                    n = pop(touched, unused, n)
                     total += np.sqrt(differ[j])
                     differ[j] = 0
                 totals[ell] += total
-                n = 0
-        for p in in_ell:
-            middle_of[p] = -1
+        for at in range(matched_first[ell], matched_first[ell + 1]):
+            middle_of[matched[at]] = -1

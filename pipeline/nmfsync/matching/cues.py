@@ -93,7 +93,8 @@ def describe(found, decoys, left, right):
     grid = _make_grid(found, left)
     agreeing = np.empty(len(found))
     for n in range(len(found)):
-        p, q = int(found[n, LEFT]), int(found[n, RIGHT])  # of the types of the call below
+        # As below, so that `_ask` is compiled once.
+        p, q = np.int64(found[n, LEFT]), np.int64(found[n, RIGHT])
         agreeing[n], _ = _ask(p, q, found, weight, left, right, grid)
     for n in range(len(found)):
         weight[n] *= agreeing[n] / (agreeing[n] + 1.0)
@@ -115,7 +116,8 @@ def describe(found, decoys, left, right):
         result[rows, RATIO] **= exponent
         rows += 1
     for row in result[:rows]:
-        agree, every = _ask(int(row[LEFT]), int(row[RIGHT]), found, weight, left, right, grid)
+        p, q = np.int64(row[LEFT]), np.int64(row[RIGHT])
+        agree, every = _ask(p, q, found, weight, left, right, grid)
         row[SUPPORT] = math.log((agree + PRIOR_AGREEING) / (every + PRIOR_ALL))
     return result[:rows].copy()
 
@@ -123,7 +125,8 @@ def describe(found, decoys, left, right):
 @compiled
 def _fill(row, found, decoy):
     """Fill in what `mutual_nearest` found of a match; support is missing yet."""
-    row[: len(found)] = found
+    for column in range(len(found)):  # not as a whole, whose check takes long to compile
+        row[column] = found[column]
     row[DECOY] = decoy
     row[RATIO] = (
         math.sqrt(found[DISTANCE] / found[SECOND_DISTANCE]) if found[SECOND_DISTANCE] > 0 else 1.0
@@ -182,7 +185,8 @@ def _make_grid(found, left):
         x, y = left[found[m, LEFT], X], left[found[m, LEFT], Y]
         cells[m] = int((y - low_y) / side) * columns + int((x - low_x) / side)
         begin[cells[m] + 1] += 1
-    begin = np.cumsum(begin)
+    for cell in range(columns * rows):
+        begin[cell + 1] += begin[cell]
     free, items = begin.copy(), np.empty(n, np.int64)
     for m in range(n):
         items[free[cells[m]]] = m

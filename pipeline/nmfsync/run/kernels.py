@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
+import numpy as np
+
 from nmfsync import synthetic
+from nmfsync.evaluation.confidence import estimate_confidence
 from nmfsync.evaluation.cycles import cycle_error
 from nmfsync.runtime.compiled import is_kept
 from nmfsync.runtime.threads import thread_count
 from nmfsync.runtime.workers import end_with_parent
-from nmfsync.synchronisation.clustersync.exchange import exchange_due
-from nmfsync.synchronisation.clustersync.search import compile_exchange
+from nmfsync.synchronisation.clustersync.exchange import exchange_in_order
+from nmfsync.synchronisation.clustersync.search import compile_later_steps
 from nmfsync.synchronisation.methods import METHODS
-from nmfsync.types.matches import PairwiseMatches
+from nmfsync.types.matches import MultiMatching, PairwiseMatches
 
 _PROGRAM = "from nmfsync.run.kernels import main; main({parent})"
 
@@ -24,8 +27,8 @@ _PROGRAM = "from nmfsync.run.kernels import main; main({parent})"
 def compile_beside(methods: Sequence[str]) -> None:
     """Let another process compile what a run needs last, if it has to be compiled.
 
-    The kernels of the exchange are half of all. This process meanwhile compiles those that are
-    needed first; who comes second to a kernel waits for the other.
+    These are half of all. This process meanwhile compiles those that are needed first; who comes
+    second to a kernel waits for the other.
 
     Parameters
     ----------
@@ -33,7 +36,7 @@ def compile_beside(methods: Sequence[str]) -> None:
         Those that are going to be run.
     """
     needed = any(METHODS[name].compiles for name in methods)
-    if needed and thread_count() > 1 and not is_kept(exchange_due):
+    if needed and thread_count() > 1 and not is_kept(exchange_in_order):
         _start()
 
 
@@ -61,5 +64,6 @@ def main(parent: int) -> None:
     end_with_parent(parent)
     W, _, sizes = synthetic.generate(k=6, d=4, rho=1.0, sigma=0.5)
     matches = PairwiseMatches(W, sizes)
-    compile_exchange(matches)
+    compile_later_steps(matches)
     cycle_error(matches.W, matches.sizes)
+    estimate_confidence(MultiMatching(np.tile(np.arange(4), 6), sizes), matches)

@@ -29,6 +29,8 @@ from nmfsync.runtime.files import atomic_write, is_writable, private_folder
 
 _HASH = hashlib.sha256
 
+SHARED = ("ascending.py", "heap.py")  # modules whose kernels those of every folder may call
+
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a function at its first call, and keep the machine code on disk if possible.
@@ -40,6 +42,15 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
     kernel: Callable[..., Any] = numba.njit(**options)(function)
     kernel._cache = _MachineCode(function)  # type: ignore[attr-defined]  # in place of numba's
     return kernel
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function as a part of the kernels that call it.
+
+    Each array that a call hands over costs two atomic steps on its reference count, which is
+    more than a short function takes.
+    """
+    return compiled(function, inline="always")
 
 
 class _MachineCode(NullCache):  # type: ignore[misc]  # numba has no types
@@ -139,7 +150,8 @@ def _seal(sources: Path, code: bytes) -> bytes:
 def _digest_of_sources(folder: Path) -> bytes:
     """Digest of the compiler, and of the modules whose kernels those of a folder may call."""
     digest = _HASH(f"{numba.__version__} {llvmlite.__version__}".encode())
-    for file in (*sorted(folder.glob("*.py")), Path(__file__).with_name("ascending.py")):
+    shared = (Path(__file__).with_name(name) for name in SHARED)
+    for file in (*sorted(folder.glob("*.py")), *shared):
         digest.update(_HASH(file.read_bytes()).digest())
     return digest.digest()
 

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from in_parts import problem_of
 from nmfsync import PairwiseMatches, synchronise, synthetic
+from nmfsync.synchronisation.clustersync.exchange import exchange_in_order
 from nmfsync.synchronisation.clustersync.parts import cluster_in_parts, parts_of
-from nmfsync.synchronisation.clustersync.reassign import reassign_images
 
 THETA = 0.4
 
@@ -109,12 +109,12 @@ def test_read_only_arrays_need_no_other_kernels():
         return x
 
     expected = clustered(matches, 300)
-    before = len(reassign_images.signatures)
+    before = len(exchange_in_order.signatures)
     found, _ = cluster_in_parts(
         problem_of(matches), THETA, 3, 300, lambda f, tasks: starmap(f, map(locked, tasks))
     )
     assert np.array_equal(found, expected)
-    assert len(reassign_images.signatures) == before
+    assert len(exchange_in_order.signatures) == before
 
 
 def test_nothing_to_cluster():

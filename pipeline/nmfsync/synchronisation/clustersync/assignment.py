@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmfsync.runtime.compiled import compiled
-from nmfsync.synchronisation.clustersync.heap import pop, push
+from nmfsync.runtime.compiled import compiled, inlined
+from nmfsync.runtime.heap import pop, push
 from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -108,7 +108,7 @@ def assign(row_first, column, gain, columns):
     return solution.column_of
 
 
-@compiled
+@inlined
 def _shortest_path(root, row_first, column, gain, solution, paths):
     """Find the cheapest way to give `root` a place, by Dijkstra's algorithm on reduced costs.
 
@@ -124,7 +124,7 @@ def _shortest_path(root, row_first, column, gain, solution, paths):
         Number of columns reached.
     """
     shortest, last_row, last_column = np.inf, -1, -1  # the best end so far
-    n, waiting = 0, 0
+    n, waiting = 0, np.int64(0)  # of a fixed type: else the heap is compiled twice
     row, length = root, 0.0  # the row that paths are extended from, and the length up to there
     while row >= 0:
         alone = length - solution.u[row]
@@ -150,7 +150,7 @@ def _shortest_path(root, row_first, column, gain, solution, paths):
     return shortest, last_row, last_column, n
 
 
-@compiled
+@inlined
 def _pop_nearest(paths, waiting):
     """Take the nearest column that is not done from the heap.
 
@@ -165,7 +165,7 @@ def _pop_nearest(paths, waiting):
     return -1, np.inf, waiting
 
 
-@compiled
+@inlined
 def _update_duals(root, length, n, solution, paths):
     """Let the reduced costs be 0 along the path, and nowhere negative."""
     solution.u[root] += length
@@ -175,7 +175,7 @@ def _update_duals(root, length, n, solution, paths):
             solution.u[solution.row_of[c]] += length - paths.distance[c]
 
 
-@compiled
+@inlined
 def _augment(last_row, last_column, solution, paths):
     """Give every row on the path its new column, from the end to the root."""
     c = last_column

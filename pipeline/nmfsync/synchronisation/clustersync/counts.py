@@ -70,7 +70,7 @@ def count_pairs_within(
 
     def count(part: slice) -> FloatArray:
         begins_here = begins[part.start : part.stop + 1]
-        return np.concatenate(_count_pairs_within(graph, order, begins_here))
+        return np.concatenate(_count_pairs_within(graph, order, begins_here, make_places(graph)))
 
     # Every block counts for all pairs of images: no more of them than the matches have room for.
     counts = _sum_of_blocks(count, len(begins) - 1, min(BLOCKS, len(graph.other) // max(c, 1)))
@@ -117,10 +117,9 @@ def _count_confirmations(graph, label, size, order, begins):
 
 
 @compiled
-def _count_pairs_within(graph, order, begins):
+def _count_pairs_within(graph, order, begins, places):
     c = len(graph.pairs.other)
     pairs, matched, missing = np.zeros(c), np.zeros(c), np.zeros(3)
-    places = make_places(len(graph.image), len(graph.offset) - 1)
     for cluster in range(len(begins) - 1):
         members = order[begins[cluster] : begins[cluster + 1]]
         n = len(members)

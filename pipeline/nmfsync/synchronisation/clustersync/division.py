@@ -9,13 +9,12 @@ sides by
 Tests compare the outcome with the score computed by `search.score`.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, inlined
 from nmfsync.synchronisation.clustersync.members import EPSILON
 from nmfsync.synchronisation.clustersync.nearby import find_nearby
 from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
@@ -115,7 +114,7 @@ def divide_anew(graph, prices, members, split, places):
     return improved, division.side
 
 
-@compiled
+@inlined
 def _make_division(nearby, gain):
     n = len(nearby.stop)
     blocks = (n >> BLOCK) + 1
@@ -135,7 +134,7 @@ def _make_division(nearby, gain):
     )
 
 
-@compiled
+@inlined
 def _find_partners(graph, members, split, division, places):
     """Find the members of both clusters in the same image; return the number of these images."""
     partner, of_image = division.partner, places.of_image[:, 0]
@@ -152,7 +151,7 @@ def _find_partners(graph, members, split, division, places):
     return common
 
 
-@compiled
+@inlined
 def _compute_gains(prices, nearby):
     """Return (e,) what every two members gain by being together, in place of the weights.
 
@@ -168,7 +167,7 @@ def _compute_gains(prices, nearby):
     return gain
 
 
-@compiled
+@inlined
 def _take_sides(split, division):
     """Put the first `split` members on side 0, the others on side 1.
 
@@ -193,7 +192,7 @@ def _take_sides(split, division):
     return total, across
 
 
-@compiled
+@inlined
 def _improve(turns, track, tolerance, division):
     """Make one pass; return whether it raises the score.
 
@@ -219,14 +218,13 @@ def _improve(turns, track, tolerance, division):
     return kept > 0
 
 
-@compiled
+@inlined
 def _price(track, division):
     """Price of both clusters."""
     return track[division.size[0]] + track[division.size[1]]
 
 
-# Inlined: it takes many arrays, and is called for every turn.
-@partial(compiled, inline="always")
+@inlined
 def _best_turn(division):
     """Return the member whose turn gains most, and the gain; the first of equal ones."""
     flip, partner, locked = division.flip, division.partner, division.locked
@@ -248,7 +246,7 @@ def _best_turn(division):
     return s, most
 
 
-@compiled
+@inlined
 def _turn(s, division):
     """Move s to the other side, and its partner, if it has one, to this side."""
     gain, first, stop = division.gain, division.first, division.stop

@@ -3,17 +3,16 @@
 Merging two clusters, splitting one, and swapping some features are special cases.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, inlined
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.synchronisation.clustersync.division import divide_anew
 from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.synchronisation.clustersync.members import add_member, list_members, remove_member
-from nmfsync.synchronisation.clustersync.nearby import make_places
+from nmfsync.synchronisation.clustersync.nearby import Places, make_places
 from nmfsync.synchronisation.clustersync.prices import Prices
 from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
 
@@ -55,6 +54,9 @@ class _Buffers(NamedTuple):
         The number of matches with each of these.
     shared : (m,) float64 array
         The reward of these matches.
+    overlaps : (m,) int64 array
+        The number of the last marking that marked the image of a feature in each cluster
+        with which a match was found.
     members : (2k,) int64 array
         The features of two clusters, in its first entries.
     seen_in : (k,) int64 array
@@ -68,6 +70,7 @@ class _Buffers(NamedTuple):
     neighbours: IntArray
     number: IntArray
     shared: FloatArray
+    overlaps: IntArray
     members: IntArray
     seen_in: IntArray
     marking: IntArray
@@ -96,23 +99,24 @@ def exchange_between_clusters(
     (m,) bool array
         Clusters that lost or won a feature.
     """
-    due = _find_near(graph, label, changed)
+    due = changed.copy() if changed.all() else _find_near(graph, label, changed)
     if len(label) >= LARGE:
-        clusters, near, due = list_members(label), due, np.zeros(len(label), np.bool_)
-        arrays = (graph, prices, clusters, changed, near, due)
-        block = -(-len(label) // BLOCKS)
-        map_blocks(lambda part: _try_all(part.start, part.stop, *arrays), len(label), block)
-    return np.asarray(exchange_due(graph, prices, label, changed, due))
+        clusters = list_members(label)
+        tried, due = np.flatnonzero(due & (clusters.head >= 0)), np.zeros(len(label), np.bool_)
+        block = max(-(-len(tried) // BLOCKS), 1)
+
+        def try_all(part: slice) -> None:
+            buffers = _make_buffers(graph)
+            _try_all(tried[part], graph, prices, clusters, changed, due, *buffers)
+
+        map_blocks(try_all, len(tried), block)
+    return exchange_due(graph, prices, label, changed, due)
 
 
 @compiled
-def _try_all(start, stop, graph, prices, clusters, changed, near, due):
-    """Say which clusters of start to stop - 1 have a better division with one of their others."""
-    m, k = len(near), len(graph.offset) - 1
-    buffers, places = _make_buffers(m, k), make_places(m, k)
-    for a in range(start, stop):
-        if clusters.head[a] < 0 or not near[a]:
-            continue
+def _try_all(tried, graph, prices, clusters, changed, due, buffers, places):
+    """Say which of these clusters have a better division with one of their others."""
+    for a in tried:
         _mark_images(a, graph, clusters, buffers)
         for t in range(_find_neighbours(a, graph, clusters, changed, buffers)):
             b = buffers.neighbours[t]
@@ -124,14 +128,21 @@ def _try_all(start, stop, graph, prices, clusters, changed, near, due):
                 break
 
 
-@compiled
-def exchange_due(graph, prices, label, changed, due):
+def exchange_due(
+    graph: MatchGraph, prices: Prices, label: IntArray, changed: BoolArray, due: BoolArray
+) -> BoolArray:
     """Let the clusters that are due exchange features with others, and those near what changes."""
-    m, k = len(label), len(graph.offset) - 1
-    clusters, buffers, places = list_members(label), _make_buffers(m, k), make_places(m, k)
-    changed_now = np.zeros(m, dtype=np.bool_)
+    changed_now = np.zeros(len(label), np.bool_)
+    arrays = (list_members(label), changed, due, changed_now)
+    exchange_in_order(graph, prices, *arrays, *_make_buffers(graph))
+    return changed_now
+
+
+@compiled
+def exchange_in_order(graph, prices, clusters, changed, due, changed_now, buffers, places):
+    """Do what `exchange_due` says, from the first cluster to the last one."""
     empty = 0  # no cluster before this one is empty
-    for a in range(m):
+    for a in range(len(due)):
         if clusters.head[a] < 0 or not due[a]:
             continue
         _mark_images(a, graph, clusters, buffers)
@@ -151,37 +162,38 @@ def exchange_due(graph, prices, label, changed, due):
             _carry_out(a, b, members, side, clusters)
             changed_now[a] = changed_now[b] = due[a] = due[b] = True
             for p in members:
-                _mark_matched(p, graph, label, due)
+                _mark_matched(p, graph, clusters.label, due)
             _mark_images(a, graph, clusters, buffers)
             if clusters.head[a] < 0:
                 empty = min(empty, a)
             elif clusters.head[b] < 0:
                 empty = min(empty, b)
-    return changed_now
 
 
-@compiled
-def _make_buffers(m, k):
-    return _Buffers(
-        np.zeros(m, dtype=np.int64),
+# By NumPy: each kind of array takes long to compile.
+def _make_buffers(graph: MatchGraph) -> tuple[_Buffers, Places]:
+    m, k = len(graph.image), len(graph.offset) - 1
+    buffers = _Buffers(
+        np.zeros(m, np.int64),
         np.zeros(m),
-        np.empty(m, dtype=np.int64),
-        np.empty(m, dtype=np.int64),
+        np.empty(m, np.int64),
+        np.empty(m, np.int64),
         np.empty(m),
-        np.empty(2 * k, dtype=np.int64),
-        np.zeros(k, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
+        np.zeros(m, np.int64),
+        np.empty(2 * k, np.int64),
+        np.zeros(k, np.int64),
+        np.zeros(1, np.int64),
     )
+    return buffers, make_places(graph)
 
 
 @compiled
 def _find_near(graph, label, changed):
     """(m,) the clusters that changed, and those that have matches with one of them."""
     near = changed.copy()
-    if not near.all():
-        for p in range(len(label)):
-            if changed[label[p]]:
-                _mark_matched(p, graph, label, near)
+    for p in range(len(label)):
+        if changed[label[p]]:
+            _mark_matched(p, graph, label, near)
     return near
 
 
@@ -192,7 +204,7 @@ def _mark_matched(p, graph, label, near):
         near[label[graph.other[entry]]] = True
 
 
-@compiled
+@inlined
 def _mark_images(a, graph, clusters, buffers):
     """Mark the images that a cluster has features of, for `_share_image`."""
     buffers.marking[0] += 1
@@ -202,20 +214,22 @@ def _mark_images(a, graph, clusters, buffers):
         p = clusters.next[p]
 
 
-# Inlined: it takes many arrays, and is called for every cluster.
-@partial(compiled, inline="always")
+@inlined
 def _find_neighbours(a, graph, clusters, changed, buffers):
     """List the clusters that may exchange features with a; return how many.
 
     Only a itself and later ones, so that every two meet once.
     """
-    matches, reward = buffers.matches, buffers.reward
+    matches, reward, marking = buffers.matches, buffers.reward, buffers.marking[0]
     n = 0
     p = clusters.head[a]
     while p >= 0:
         for entry in range(graph.first[p], graph.first[p + 1]):
-            b = clusters.label[graph.other[entry]]
+            q = graph.other[entry]
+            b = clusters.label[q]
             if b >= a:
+                if buffers.seen_in[graph.image[q]] == marking:
+                    buffers.overlaps[b] = marking
                 if matches[b] == 0:
                     buffers.neighbours[n] = b
                     n += 1
@@ -233,7 +247,7 @@ def _find_neighbours(a, graph, clusters, changed, buffers):
     return kept
 
 
-@compiled
+@inlined
 def _is_promising(a, b, t, graph, clusters, buffers):
     """Whether a and its neighbour b, number t, are worth a try."""
     smaller = min(clusters.size[a], clusters.size[b])
@@ -244,9 +258,11 @@ def _is_promising(a, b, t, graph, clusters, buffers):
     return enough or (may_merge and not _share_image(a, b, graph, clusters, buffers))
 
 
-@compiled
+@inlined
 def _share_image(a, b, graph, clusters, buffers):
     """Whether two clusters have features of the same image; those of a are marked."""
+    if buffers.overlaps[b] == buffers.marking[0]:
+        return True
     if clusters.size[b] > FAR_LARGER * clusters.size[a]:
         return _share_image_with_large(a, b, graph, clusters)
     marking = buffers.marking[0]
@@ -270,14 +286,16 @@ def _has_feature_in(a, i, graph, clusters):
     """Whether a cluster has a feature of image i: read the image or the cluster, the smaller."""
     start, stop = graph.offset[i], graph.offset[i + 1]
     if stop - start < clusters.size[a]:
-        return np.any(clusters.label[start:stop] == a)
+        while start < stop and clusters.label[start] != a:
+            start += 1
+        return start < stop
     p = clusters.head[a]
     while p >= 0 and graph.image[p] != i:
         p = clusters.next[p]
     return p >= 0
 
 
-@compiled
+@inlined
 def _list_both(a, b, clusters, members):
     """List the members of a, then of b if it is another; return the number of a's, and of all."""
     total = 0

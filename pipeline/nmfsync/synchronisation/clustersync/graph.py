@@ -105,20 +105,16 @@ def _find_image_pairs(first, other, image, offset):
             if seen_from[j] != i:
                 seen_from[j] = i
                 pair_first[i + 1] += 1
-    pair_other = np.empty(pair_first[k], np.int32)
-    matches, found = np.empty(pair_first[k], np.int64), np.zeros(k, np.int64)
+    pair_other, matches = np.empty(pair_first[k], np.int32), np.zeros(pair_first[k], np.int64)
+    stop = pair_first[:k].copy()
+    # Matches are symmetric: those of i are entered for its others, so that all rows ascend.
     for i in range(k):
-        n = pair_first[i]
         for entry in range(first[offset[i]], first[offset[i + 1]]):
             j = image[other[entry]]
-            if found[j] == 0:
-                pair_other[n] = j
-                n += 1
-            found[j] += 1
-        pair_other[pair_first[i] : n] = np.sort(pair_other[pair_first[i] : n])
-        for pair in range(pair_first[i], n):
-            j = pair_other[pair]
-            matches[pair], found[j] = found[j], 0
+            if stop[j] == pair_first[j] or pair_other[stop[j] - 1] != i:
+                pair_other[stop[j]] = i
+                stop[j] += 1
+            matches[stop[j] - 1] += 1
     return pair_first, pair_other, matches
 
 
@@ -211,7 +207,8 @@ def _keep_uncontradicted(graph, order, ends, label):
             once &= seen_in[graph.image[p]] != c
             seen_in[graph.image[p]] = c
         if once and _all_matched(graph, members, seen_in, c):
-            label[members] = label[members[0]]
+            for p in members:
+                label[p] = label[members[0]]
 
 
 @compiled

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, inlined
 from nmfsync.types.arrays import IntArray
 
 # A gain below this is a rounding error: scores are sums of numbers around 1 in double precision.
@@ -59,7 +59,7 @@ def list_members(label):
     return clusters
 
 
-@compiled
+@inlined
 def add_member(clusters, p, cluster):
     """Put a feature that is in no cluster at the head of this one."""
     second = clusters.head[cluster]
@@ -71,7 +71,7 @@ def add_member(clusters, p, cluster):
     clusters.head[cluster] = p
 
 
-@compiled
+@inlined
 def remove_member(clusters, p):
     """Take a feature out of its cluster; its label stays."""
     cluster, before, after = clusters.label[p], clusters.previous[p], clusters.next[p]

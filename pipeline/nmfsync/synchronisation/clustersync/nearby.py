@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.runtime.compiled import compiled
-from nmfsync.synchronisation.clustersync.graph import find_pair
+from nmfsync.runtime.compiled import compiled, inlined
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, find_pair
 from nmfsync.types.arrays import FloatArray, IntArray
 
 # Up to so many members every pair of them has an entry, which is faster, and fits into the cache.
@@ -71,9 +71,9 @@ class Nearby(NamedTuple):
     others: NDArray[np.int8]
 
 
-@compiled
-def make_places(m, k):
-    """Return the `Places` of an empty list, for m features and k images."""
+def make_places(graph: MatchGraph) -> Places:
+    """Return the `Places` of an empty list."""
+    m, k = len(graph.image), len(graph.offset) - 1
     return Places(np.full((k, 2), -1), np.full(m, -1), np.full(k, -1), np.full(k, -1))
 
 
@@ -107,7 +107,7 @@ def find_nearby(graph, members, split, places):
     return nearby
 
 
-@compiled
+@inlined
 def _compare_all(graph, members, places):
     """Return the entries of every two members."""
     match_first, other, image, match_weight = graph.first, graph.other, graph.image, graph.weight
@@ -147,7 +147,7 @@ def _compare_all(graph, members, places):
     return Nearby(True, first, first[1:], numbers, numbers, weight.ravel(), others.ravel())
 
 
-@compiled
+@inlined
 def _enter_members(graph, members, split, places):
     """Enter every member t for all others that it counts for, and whether it sees their images."""
     match_first, other, image = graph.first, graph.other, graph.image
@@ -181,7 +181,7 @@ def _enter_members(graph, members, split, places):
     return Nearby(False, first, stop, member, pair_of, np.empty(room), others)
 
 
-@compiled
+@inlined
 def _compare_entries(graph, members, nearby, places):
     """Fill in the matches of every member s, and whether it sees the images of the others."""
     match_first, other, image, match_weight = graph.first, graph.other, graph.image, graph.weight

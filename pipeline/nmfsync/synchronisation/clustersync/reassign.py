@@ -6,20 +6,22 @@ cluster may take two of them. Which choice raises the score most is an assignmen
 problem, solved exactly.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, inlined
 from nmfsync.synchronisation.clustersync.assignment import assign
+from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.synchronisation.clustersync.members import (
     EPSILON,
+    Clusters,
     add_member,
     list_members,
     remove_member,
 )
+from nmfsync.synchronisation.clustersync.prices import Prices
 from nmfsync.types.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 SWEEPS = 3  # over the images that wait, before exchanges: 1 or 10 find about as good a score
@@ -101,8 +103,9 @@ class _State(NamedTuple):
     height: IntArray
 
 
-@compiled
-def reassign_images(graph, prices, label, changed):
+def reassign_images(
+    graph: MatchGraph, prices: Prices, label: IntArray, changed: BoolArray
+) -> BoolArray:
     """Let the features of one image after another choose their clusters anew.
 
     Parameters
@@ -120,9 +123,14 @@ def reassign_images(graph, prices, label, changed):
     (m,) bool array
         Clusters that lost or won a feature.
     """
-    clusters = list_members(label)
-    tally, choices = _make_buffers(graph)
-    state = _start(graph, clusters, changed)
+    clusters, waiting = list_members(label), _find_waiting(graph, label, changed)
+    state = _make_state(clusters, waiting)
+    _reassign(graph, prices, clusters, *_make_buffers(graph), state)
+    return state.changed
+
+
+@compiled
+def _reassign(graph, prices, clusters, tally, choices, state):
     cheapest = _cheapest_missing(graph, prices)
     for _ in range(SWEEPS):
         moved = 0
@@ -139,17 +147,13 @@ def reassign_images(graph, prices, label, changed):
                     choices.column_of[cluster] = -1
         if moved == 0:
             break
-    return state.changed
 
 
-@compiled
-def _make_buffers(graph):
+# By NumPy: each kind of array takes long to compile.
+def _make_buffers(graph: MatchGraph) -> tuple[_Tally, _Choices]:
     m, k = len(graph.image), len(graph.offset) - 1
-    features = matches = 0  # the most of one image
-    for i in range(k):
-        start, stop = graph.offset[i], graph.offset[i + 1]
-        features = max(features, stop - start)
-        matches = max(matches, graph.first[stop] - graph.first[start])
+    features = int(np.diff(graph.offset).max(initial=0))  # the most of one image
+    matches = int(np.diff(graph.first[graph.offset]).max(initial=0))
     choices = matches + features  # a feature may have no match in the cluster it was in
     return (
         _Tally(
@@ -158,51 +162,50 @@ def _make_buffers(graph):
             np.full(m, -1, np.int32),
             np.zeros(m),
             np.zeros(m, np.int32),
-            np.empty(choices, dtype=np.int64),
-            np.zeros(k, dtype=np.float32),
+            np.empty(choices, np.int64),
+            np.zeros(k, np.float32),
         ),
         _Choices(
-            np.zeros(features + 1, dtype=np.int64),
-            np.empty(choices, dtype=np.int64),
+            np.zeros(features + 1, np.int64),
+            np.empty(choices, np.int64),
             np.empty(choices),
-            np.empty(choices, dtype=np.int64),
+            np.empty(choices, np.int64),
             np.full(m, -1),
         ),
     )
 
 
+def _make_state(clusters: Clusters, waiting: BoolArray) -> _State:
+    m = len(clusters.label)
+    empty, unused = np.empty(m, np.int64), np.flatnonzero(clusters.head < 0)
+    empty[: len(unused)] = unused
+    return _State(waiting, np.zeros(m, np.bool_), empty, np.array([len(unused)]))
+
+
 @compiled
-def _start(graph, clusters, changed):
-    """Return the state at the start: images wait that changed clusters have matches in."""
-    m, k = len(graph.image), len(graph.offset) - 1
-    waiting = np.zeros(k, dtype=np.bool_)
-    for p in range(m):
-        if changed[clusters.label[p]]:
+def _find_waiting(graph, label, changed):
+    """(k,) the images that changed clusters have features or matches in."""
+    waiting = np.zeros(len(graph.offset) - 1, np.bool_)
+    for p in range(len(label)):
+        if changed[label[p]]:
             waiting[graph.image[p]] = True
             for entry in range(graph.first[p], graph.first[p + 1]):
                 waiting[graph.image[graph.other[entry]]] = True
-    state = _State(
-        waiting,
-        np.zeros(m, dtype=np.bool_),
-        np.empty(m, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )
-    for cluster in range(m):
-        if clusters.head[cluster] < 0:
-            _push_empty(cluster, state)
-    return state
+    return waiting
 
 
 @compiled
 def _cheapest_missing(graph, prices):
     """(k,) price of a missing pair of every image at least."""
-    first, k = graph.pairs.first, len(graph.offset) - 1
+    first, k, missing = graph.pairs.first, len(graph.offset) - 1, prices.missing
     cheapest = np.zeros(k)
     for i in range(k):
         # Without matches in one of the others, it is 0.
         if k > 1 and first[i + 1] - first[i] == k - 1:
-            factor = prices.image_pair[first[i] : first[i + 1]].min()
-            cheapest[i] = prices.missing.min() * factor
+            factor = prices.image_pair[first[i]]
+            for pair in range(first[i], first[i + 1]):
+                factor = min(factor, prices.image_pair[pair])
+            cheapest[i] = min(missing[0], missing[1], missing[2]) * factor
     return cheapest
 
 
@@ -245,8 +248,7 @@ def _collect_choices(i, graph, prices, cheapest, clusters, tally, choices):
     return columns
 
 
-# Inlined: it takes many arrays, and is called for every feature.
-@partial(compiled, inline="always")
+@inlined
 def _read_matches(p, graph, clusters, tally):
     """Mark and count the matches of p; return how many clusters it may join.
 
@@ -269,7 +271,7 @@ def _read_matches(p, graph, clusters, tally):
     return n + ((tally.matches[old] == 0) & (clusters.head[old] >= 0))
 
 
-@compiled
+@inlined
 def _gain(p, i, cluster, graph, prices, cheapest, clusters, tally):
     """By how much the score is higher if p joins the cluster than if it opens one.
 
@@ -305,7 +307,7 @@ def _gain_beside(p, i, cluster, graph, prices, clusters, tally):
     return gain
 
 
-@partial(compiled, inline="always")
+@inlined
 def _gain_of_matches(p, cluster, prices, clusters, tally):
     """Return what p gains in a cluster if none of its pairs there is missing."""
     size, track = clusters.size[cluster], prices.track

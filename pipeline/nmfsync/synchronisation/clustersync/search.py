@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
 from nmfsync.synchronisation.clustersync.exchange import exchange_between_clusters
 from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph, connected_parts
 from nmfsync.synchronisation.clustersync.prices import Prices, first_prices
@@ -93,8 +94,11 @@ def search(
     return connected_parts(graph, label)
 
 
-def compile_exchange(matches: PairwiseMatches) -> None:
-    """Compile the second move, which takes longest, without the first one."""
+def compile_later_steps(matches: PairwiseMatches) -> None:
+    """Compile what a search needs after its first move, which is most of all."""
     graph = build_graph(matches.W, matches.sizes)
     label, changed = np.arange(len(graph.image)), np.ones(len(graph.image), dtype=np.bool_)
     exchange_between_clusters(graph, first_prices(graph, False), label, changed)
+    connected_parts(graph, label)
+    count_pairs_within(graph, label)
+    count_confirmations(graph, label)

@@ -1,4 +1,6 @@
-"""A binary heap in two arrays, for kernels; Python's `heapq` is the reference in the tests.
+"""A binary heap in two arrays, for kernels of every folder.
+
+Python's `heapq` is the reference in the tests.
 
 The entry at place i is not larger than its children, at 2i + 1 and 2i + 2, so
 that the smallest is at place 0. The caller keeps the number of entries.

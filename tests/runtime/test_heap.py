@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmfsync.synchronisation.clustersync.heap import pop, push
+from nmfsync.runtime.heap import pop, push
 
 
 @settings(max_examples=60, deadline=None)
