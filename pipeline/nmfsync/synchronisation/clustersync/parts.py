@@ -25,6 +25,7 @@ from nmfsync.synchronisation.clustersync.probabilities import (
     first_learnt,
     improve,
     learn_from,
+    with_evidence,
 )
 from nmfsync.synchronisation.clustersync.search import ROUNDS, ROUNDS_TO_LEARN
 from nmfsync.types.arrays import AnyArray, FloatArray, IntArray
@@ -261,7 +262,7 @@ def solve_part(task: tuple[Any, ...]) -> tuple[Int32Array, Counts, int]:
     image = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     first, other, probability = reader()
     offset = np.concatenate([[0], np.cumsum(sizes)])
-    graph = MatchGraph(first, other, probability, image, offset, pairs)
-    label = first_clusters(graph, theta) if label is None else label.astype(np.int64)
-    label = improve(graph, theta, learnt, label, rounds)
+    graph = with_evidence(MatchGraph(first, other, probability, image, offset, pairs), theta)
+    label = first_clusters(graph) if label is None else label.astype(np.int64)
+    label = improve(graph, learnt, label, rounds)
     return label.astype(np.int32), count(graph, label), len(graph.other) // 2

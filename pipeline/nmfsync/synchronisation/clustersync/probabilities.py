@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logit
 
+from nmfsync.runtime.threads import map_blocks
 from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
 from nmfsync.synchronisation.clustersync.graph import MatchGraph, matches_where
 from nmfsync.synchronisation.clustersync.prices import LEAST_A, LEAST_B, MOST_A, PRIOR, Prices
@@ -21,6 +22,8 @@ USUAL = 1.5
 # Share of −log(1 − a_ij) that a missing match costs. Missing matches of a feature go together:
 # where it is hard to see, many are missing.
 SHARE = 0.1
+
+BLOCK = 2**18  # matches a thread takes at a time
 
 FIRST_PRICE = 0.25  # of a missing match in the first clustering
 
@@ -84,16 +87,21 @@ def cluster_by_probability(
     (m,) int64 array
         The cluster of every feature.
     """
-    label, learnt = first_clusters(graph, theta), first_learnt(len(graph.pairs.other))
+    signed = with_evidence(graph, theta)
+    label, learnt = first_clusters(signed), first_learnt(len(graph.pairs.other))
     for _ in range(updates):
-        label = improve(graph, theta, learnt, label, ROUNDS_TO_LEARN, done)
-        learnt = learn_from(count(graph, label))
-    return improve(graph, theta, learnt, label, done=done)
+        label = improve(signed, learnt, label, ROUNDS_TO_LEARN, done)
+        learnt = learn_from(count(signed, label))
+    return improve(signed, learnt, label, done=done)
 
 
-def first_clusters(graph: MatchGraph, theta: float) -> IntArray:
-    """Return the clustering (m,) that the search starts from."""
-    signed = graph._replace(weight=evidence(graph.weight, theta))
+def with_evidence(graph: MatchGraph, theta: float) -> MatchGraph:
+    """Put what matches count for a track in place of their probabilities, see `evidence`."""
+    return graph._replace(weight=evidence(graph.weight, theta))
+
+
+def first_clusters(signed: MatchGraph) -> IntArray:
+    """Return the clustering (m,) that the search starts from, by matches with evidence."""
     likely = matches_where(signed, signed.weight > 0)
     return grow(likely, likely.weight * support(likely))
 
@@ -104,17 +112,16 @@ def first_learnt(pairs: int) -> Learnt:
 
 
 def improve(
-    graph: MatchGraph,
-    theta: float,
+    signed: MatchGraph,
     learnt: Learnt,
     label: IntArray,
     rounds: int = ROUNDS,
     done: Callable[[], Any] = lambda: None,
 ) -> IntArray:
-    """Search from a clustering (m,); see `search`."""
-    worth = evidence(graph.weight, theta)
-    signed = graph._replace(weight=worth + learnt.independence if learnt.independence else worth)
-    free = np.zeros(len(graph.offset))  # clusters of any size cost nothing
+    """Search from a clustering (m,), by matches with evidence; see `search`."""
+    if learnt.independence:
+        signed = signed._replace(weight=signed.weight + learnt.independence)
+    free = np.zeros(len(signed.offset))  # clusters of any size cost nothing
     prices = Prices(learnt.missing, learnt.image_pair, free)
     return search(signed, prices, label, rounds, done)
 
@@ -150,7 +157,13 @@ def _independence(confirmed: FloatArray) -> float:
 
 def evidence(probability: FloatArray, theta: float) -> FloatArray:
     """Return what matches count for a track (n,): log-odds beyond those of θ."""
-    return _log_odds(probability) - _log_odds(np.array([theta]))
+    worth, of_theta = np.empty(len(probability)), _log_odds(np.array([theta]))
+
+    def fill(part: slice) -> None:
+        worth[part] = _log_odds(probability[part]) - of_theta
+
+    map_blocks(fill, len(worth), BLOCK)
+    return worth
 
 
 def _log_odds(probability: FloatArray) -> FloatArray:
