@@ -101,16 +101,18 @@ def divide_anew(graph, prices, members, split, places):
     tolerance = EPSILON * max(1.0, total)  # of the rounding errors
     # A merge gains Σ gain[s, t] over the pairs across the sides, and the difference in price.
     track = prices.track
+    given = 0
+    merged = across + track[split] + track[n - split] - track[n]
+    if split < n and common == 0 and merged > tolerance:
+        given = n - split
+        for t in range(given):
+            division.order[t] = split + t
     improved = False
-    if split < n and common == 0:
-        improved = across + track[split] + track[n - split] - track[n] > tolerance
-    if improved:
-        for s in range(split, n):
-            _turn(s, division)
-    for _ in range(PASSES):
-        if not _improve(n - common, track, tolerance, division):
+    for _ in range(PASSES + (given > 0)):
+        turns = given if given > 0 else n - common
+        if not _improve(turns, given, track, tolerance, division):
             break
-        improved = True
+        improved, given = True, 0
     return improved, division.side
 
 
@@ -193,42 +195,65 @@ def _take_sides(split, division):
 
 
 @inlined
-def _improve(turns, track, tolerance, division):
+def _improve(turns, given, track, tolerance, division):
     """Make one pass; return whether it raises the score.
 
     Moves every member once to the other side, with its partner in exchange, the
     best first even if the score falls; then goes back to the best state on the way.
+    Or only moves those that are `given`, which `division.order` begins with.
     """
+    # One loop without calls: each would count references to all these arrays.
+    dense, gain, first, stop = division.dense, division.gain, division.first, division.stop
+    member, partner = division.member, division.partner
+    side, flip, best, size = division.side, division.flip, division.best, division.size
     order, locked = division.order, division.locked
-    locked[:] = False
-    division.best[:] = STALE
-    before = _price(track, division)
-    total, best, kept = 0.0, tolerance, 0
-    for turn in range(turns):
-        s, gain = _best_turn(division)
-        order[turn], locked[s] = s, True
-        _turn(s, division)
-        total += gain
-        # Σ gains of the turns + price of the clusters before − price now
-        raised = total + before - _price(track, division)
-        if raised > best:
-            best, kept = raised, turn + 1
-    for turn in range(turns - 1, kept - 1, -1):
-        _turn(order[turn], division)
+    for s in range(len(side)):
+        locked[s] = False
+    for block in range(len(best)):
+        best[block] = STALE
+    before = track[size[0]] + track[size[1]]
+    total, most, kept = 0.0, tolerance, given
+    for step in range(2 * turns):
+        if step < given:
+            s = order[step]
+        elif step < turns:
+            s, raised = _best_turn(flip, partner, locked, best)
+            order[step], locked[s] = s, True
+            total += raised
+        else:  # back to the best state, the last turn first
+            if 2 * turns - 1 - step < kept:
+                break
+            s = order[2 * turns - 1 - step]
+        best[s >> BLOCK] = STALE
+        turned = s
+        while turned >= 0:
+            # t had it on its own side, and now has it on the other, or the reverse.
+            here, start = side[turned], first[turned]
+            if dense:  # which is one block
+                for t in range(len(side)):
+                    change = 2 * gain[start + t]
+                    flip[t] += change if side[t] == here else -change
+            else:
+                for entry in range(start, stop[turned]):
+                    t = member[entry]
+                    flip[t] += 2 * gain[entry] if side[t] == here else -2 * gain[entry]
+                    best[max(t, partner[t]) >> BLOCK] = STALE
+            flip[turned] = -flip[turned]
+            size[here] -= 1
+            side[turned] = 1 - here
+            size[1 - here] += 1
+            turned = partner[s] if turned == s else -1
+        if given <= step < turns:
+            # Σ gains of the turns + price of the clusters before − price now
+            raised = total + before - (track[size[0]] + track[size[1]])
+            if raised > most:
+                most, kept = raised, step + 1
     return kept > 0
 
 
 @inlined
-def _price(track, division):
-    """Price of both clusters."""
-    return track[division.size[0]] + track[division.size[1]]
-
-
-@inlined
-def _best_turn(division):
+def _best_turn(flip, partner, locked, best):
     """Return the member whose turn gains most, and the gain; the first of equal ones."""
-    flip, partner, locked = division.flip, division.partner, division.locked
-    best = division.best
     s, most = -1, -np.inf
     for block in range(len(best)):
         if best[block] == STALE:
@@ -244,28 +269,3 @@ def _best_turn(division):
             if gain > most:
                 s, most = t, gain
     return s, most
-
-
-@inlined
-def _turn(s, division):
-    """Move s to the other side, and its partner, if it has one, to this side."""
-    gain, first, stop = division.gain, division.first, division.stop
-    member, partner = division.member, division.partner
-    side, flip, best, size = division.side, division.flip, division.best, division.size
-    best[s >> BLOCK] = STALE
-    for turned in (s, partner[s]):
-        if turned >= 0:
-            # t had it on its own side, and now has it on the other, or the reverse.
-            if division.dense:  # which is one block
-                row = gain[first[turned] : stop[turned]]
-                for t in range(len(side)):
-                    flip[t] += 2 * row[t] if side[t] == side[turned] else -2 * row[t]
-            else:
-                for entry in range(first[turned], stop[turned]):
-                    t = member[entry]
-                    flip[t] += 2 * gain[entry] if side[t] == side[turned] else -2 * gain[entry]
-                    best[max(t, partner[t]) >> BLOCK] = STALE
-            flip[turned] = -flip[turned]
-            size[side[turned]] -= 1
-            side[turned] = 1 - side[turned]
-            size[side[turned]] += 1

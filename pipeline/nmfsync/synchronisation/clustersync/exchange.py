@@ -118,14 +118,13 @@ def _try_all(tried, graph, prices, clusters, changed, due, buffers, places):
     """Say which of these clusters have a better division with one of their others."""
     for a in tried:
         _mark_images(a, graph, clusters, buffers)
-        for t in range(_find_neighbours(a, graph, clusters, changed, buffers)):
+        n = _find_neighbours(a, graph, clusters, changed, buffers)
+        t = _next_promising(a, 0, n, graph, clusters, buffers)
+        while t < n and not due[a]:
             b = buffers.neighbours[t]
-            if not _is_promising(a, b, t, graph, clusters, buffers):
-                continue
             split, total = _list_both(a, b, clusters, buffers.members)
-            if divide_anew(graph, prices, buffers.members[:total], split, places)[0]:
-                due[a] = True
-                break
+            due[a] = divide_anew(graph, prices, buffers.members[:total], split, places)[0]
+            t = _next_promising(a, t + 1, n, graph, clusters, buffers)
 
 
 def exchange_due(
@@ -146,10 +145,12 @@ def exchange_in_order(graph, prices, clusters, changed, due, changed_now, buffer
         if clusters.head[a] < 0 or not due[a]:
             continue
         _mark_images(a, graph, clusters, buffers)
-        for t in range(_find_neighbours(a, graph, clusters, changed, buffers)):
+        n, t = _find_neighbours(a, graph, clusters, changed, buffers), -1
+        while True:
+            t = _next_promising(a, t + 1, n, graph, clusters, buffers)
+            if t == n:
+                break
             b = buffers.neighbours[t]
-            if not _is_promising(a, b, t, graph, clusters, buffers):
-                continue
             split, total = _list_both(a, b, clusters, buffers.members)
             members = buffers.members[:total]
             improved, side = divide_anew(graph, prices, members, split, places)
@@ -206,7 +207,7 @@ def _mark_matched(p, graph, label, near):
 
 @inlined
 def _mark_images(a, graph, clusters, buffers):
-    """Mark the images that a cluster has features of, for `_share_image`."""
+    """Mark the images that a cluster has features of, for `_next_promising`."""
     buffers.marking[0] += 1
     p = clusters.head[a]
     while p >= 0:
@@ -247,29 +248,29 @@ def _find_neighbours(a, graph, clusters, changed, buffers):
     return kept
 
 
-@inlined
-def _is_promising(a, b, t, graph, clusters, buffers):
-    """Whether a and its neighbour b, number t, are worth a try."""
-    smaller = min(clusters.size[a], clusters.size[b])
-    enough = buffers.number[t] >= LEAST_MATCHES and buffers.shared[t] >= LEAST_REWARD * smaller
-    if a == b:
-        return enough and smaller >= LEAST_MEMBERS
-    may_merge = smaller > 1 and buffers.shared[t] > 0
-    return enough or (may_merge and not _share_image(a, b, graph, clusters, buffers))
-
-
-@inlined
-def _share_image(a, b, graph, clusters, buffers):
-    """Whether two clusters have features of the same image; those of a are marked."""
-    if buffers.overlaps[b] == buffers.marking[0]:
-        return True
-    if clusters.size[b] > FAR_LARGER * clusters.size[a]:
-        return _share_image_with_large(a, b, graph, clusters)
-    marking = buffers.marking[0]
-    q = clusters.head[b]
-    while q >= 0 and buffers.seen_in[graph.image[q]] != marking:
-        q = clusters.next[q]
-    return q >= 0
+@compiled
+def _next_promising(a, t, n, graph, clusters, buffers):
+    """Return the first of the n neighbours of a, from number t on, that is worth a try; else n."""
+    head, after, size, image = clusters.head, clusters.next, clusters.size, graph.image
+    seen_in, overlaps, marking = buffers.seen_in, buffers.overlaps, buffers.marking[0]
+    for t in range(t, n):
+        b, shared = buffers.neighbours[t], buffers.shared[t]
+        smaller = min(size[a], size[b])
+        enough = buffers.number[t] >= LEAST_MATCHES and shared >= LEAST_REWARD * smaller
+        if a == b:
+            enough = enough and smaller >= LEAST_MEMBERS
+        elif not enough and smaller > 1 and shared > 0 and overlaps[b] != marking:
+            # They may be merged, unless they have features of the same image.
+            if size[b] > FAR_LARGER * size[a]:
+                enough = not _share_image_with_large(a, b, graph, clusters)
+            else:
+                q = head[b]
+                while q >= 0 and seen_in[image[q]] != marking:
+                    q = after[q]
+                enough = q < 0
+        if enough:
+            return t
+    return n
 
 
 @compiled
