@@ -8,7 +8,7 @@ from scipy import sparse
 
 from nmfsync.runtime.ascending import first_from
 from nmfsync.runtime.compiled import compiled
-from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 
 
 class ImagePairs(NamedTuple):
@@ -79,18 +79,22 @@ def build_graph(W: sparse.csr_array, sizes: IntArray) -> MatchGraph:
     sizes : (k,) int array
         Number of features of every image.
     """
-    m = W.shape[0]
-    W = sparse.csr_array(W, copy=True)
-    W.sort_indices()
-    row = np.repeat(np.arange(m), np.diff(W.indptr))
+    W = sparse.csr_array(W).sorted_indices()
+    row = np.repeat(np.arange(W.shape[0], dtype=np.int32), np.diff(W.indptr))
     between = (W.indices != row) & (W.data != 0)
-    first = np.concatenate([[0], np.cumsum(np.bincount(row[between], minlength=m))])
-    first = first.astype(np.int64)
-    other = W.indices[between].astype(np.int32)
+    first = _first_where(W.indptr, row, between)
+    other = W.indices[between].astype(np.int32, copy=False)
+    weight = W.data[between].astype(np.float64, copy=False)
     image = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
     offset = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     pairs = ImagePairs(*_find_image_pairs(first, other, image, offset))
-    return MatchGraph(first, other, W.data[between].astype(np.float64), image, offset, pairs)
+    return MatchGraph(first, other, weight, image, offset, pairs)
+
+
+def _first_where(first: AnyArray, row: AnyArray, kept: BoolArray) -> NDArray[np.int64]:
+    """Return where every row (m + 1,) begins among the entries (n,) that are kept; mostly all."""
+    counts = np.diff(first) - np.bincount(row[~kept], minlength=len(first) - 1)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 @compiled
@@ -141,8 +145,7 @@ def of_matches(graph, values):
 
 def matches_where(graph: MatchGraph, kept: BoolArray) -> MatchGraph:
     """Keep some entries (n,) of a graph; of a match, both or none. The pairs of images stay."""
-    counts = np.bincount(graph.feature[kept], minlength=len(graph.image))
-    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    first = _first_where(graph.first, graph.feature, kept)
     return graph._replace(first=first, other=graph.other[kept], weight=graph.weight[kept])
 
 
