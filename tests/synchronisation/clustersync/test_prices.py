@@ -20,6 +20,7 @@ from nmfsync import PairwiseMatches, synthetic
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.synchronisation.clustersync import counts
 from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
+from nmfsync.synchronisation.clustersync.graph import of_matches
 from nmfsync.synchronisation.clustersync.prices import (
     first_prices,
     learn,
@@ -136,6 +137,7 @@ def test_prices_are_log_likelihood_ratios(matches, label):
     factor = np.log((1 - between) / (1 - pair_inside)) / np.log((1 - between) / (1 - inside))
     np.testing.assert_allclose(prices.image_pair, factor[np.nonzero(seen)], rtol=1e-6)
     p, q = np.nonzero(A)
+    rewards = of_matches(read(matches), rewards)
     np.testing.assert_allclose(rewards, np.log(pair_inside[image[p], image[q]] / between) / average)
     links = np.maximum(np.arange(k + 1) - 1, 0) * np.log(between / chance)
     track = np.append(0, -np.log(expected_tracks(label, k))) - links
@@ -162,6 +164,7 @@ def test_unreliable_pairs_of_images_count_less():
     graph = read(PairwiseMatches(A, [d] * k))
     label = np.tile(np.arange(d), k)
     rewards, prices = learn(graph, label)
+    rewards = of_matches(graph, rewards)
     row = graph.feature
     suspect = (row < d) & (graph.other < 2 * d) & (graph.other >= d)
     assert rewards[suspect].max() < rewards[row >= 2 * d].min()

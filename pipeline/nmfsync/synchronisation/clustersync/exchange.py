@@ -249,11 +249,11 @@ def _find_neighbours(a, graph, clusters, changed, buffers):
 
 
 @compiled
-def _next_promising(a, t, n, graph, clusters, buffers):
-    """Return the first of the n neighbours of a, from number t on, that is worth a try; else n."""
+def _next_promising(a, start, n, graph, clusters, buffers):
+    """Return the first of the n neighbours of a, from number `start` on, that is worth a try; else n."""
     head, after, size, image = clusters.head, clusters.next, clusters.size, graph.image
     seen_in, overlaps, marking = buffers.seen_in, buffers.overlaps, buffers.marking[0]
-    for t in range(t, n):
+    for t in range(start, n):
         b, shared = buffers.neighbours[t], buffers.shared[t]
         smaller = min(size[a], size[b])
         enough = buffers.number[t] >= LEAST_MATCHES and shared >= LEAST_REWARD * smaller

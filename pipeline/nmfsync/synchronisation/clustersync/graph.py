@@ -79,7 +79,8 @@ def build_graph(W: sparse.csr_array, sizes: IntArray) -> MatchGraph:
     sizes : (k,) int array
         Number of features of every image.
     """
-    W = sparse.csr_array(W).sorted_indices()
+    W = sparse.csr_array(W)
+    W = W if W.has_sorted_indices else W.sorted_indices()
     row = np.repeat(np.arange(W.shape[0], dtype=np.int32), np.diff(W.indptr))
     between = (W.indices != row) & (W.data != 0)
     first = _first_where(W.indptr, row, between)

@@ -1,7 +1,7 @@
 """ClusterSync: synchronisation by correlation clustering, with prices learnt from the matches."""
 
 from nmfsync.runtime.progress import phase
-from nmfsync.synchronisation.clustersync.graph import build_graph
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, build_graph
 from nmfsync.synchronisation.clustersync.probabilities import cluster_by_probability
 from nmfsync.synchronisation.clustersync.unweighted import cluster_unweighted
 from nmfsync.types.matches import MultiMatching, PairwiseMatches
@@ -191,10 +191,16 @@ def clustersync(matches: PairwiseMatches, theta: float, updates: int = 3) -> Mul
     >>> clustersync(matches, theta=0.4).universe.tolist()
     [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
     """
-    graph = build_graph(matches.W, matches.sizes)
-    cluster = cluster_by_probability if matches.weighted else cluster_unweighted
-    if matches.verified and not matches.weighted:
-        cluster, graph = cluster_by_probability, graph._replace(weight=VERIFIED * graph.weight)
+    probable = matches.weighted or matches.verified
+    cluster = cluster_by_probability if probable else cluster_unweighted
     with phase(None, "Clustering", "round") as bar:
-        label = cluster(graph, theta, updates, bar.update)
+        # Nobody else holds the graph, so that weights that are replaced are gone.
+        label = cluster(_graph_of(matches), theta, updates, bar.update)
     return MultiMatching(label, matches.sizes)
+
+
+def _graph_of(matches: PairwiseMatches) -> MatchGraph:
+    graph = build_graph(matches.W, matches.sizes)
+    if matches.verified and not matches.weighted:
+        return graph._replace(weight=VERIFIED * graph.weight)
+    return graph

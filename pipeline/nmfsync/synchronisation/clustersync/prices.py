@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from nmfsync.synchronisation.clustersync.counts import count_confirmations, count_pairs_within
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, of_matches
+from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.types.arrays import FloatArray, IntArray
 
 # What is learnt are logarithms of ratios of probabilities. These bounds keep the probabilities
@@ -68,8 +68,8 @@ def learn(graph: MatchGraph, label: IntArray) -> tuple[FloatArray, Prices]:
 
     Returns
     -------
-    rewards : (n,) float64 array
-        Of every entry, for weight 1.
+    rewards : (c,) float64 array
+        Of a match between every pair of images with matches.
     prices : Prices
         With θ / (1 − θ) = 1.
     """
@@ -93,7 +93,7 @@ def learn(graph: MatchGraph, label: IntArray) -> tuple[FloatArray, Prices]:
         factor.astype(np.float32),
         (track_prices(label, k) - links * np.log(b / chance)) / average,
     )
-    return of_matches(graph, reward), prices
+    return reward, prices
 
 
 def first_prices(graph: MatchGraph, mixed: bool) -> Prices:

@@ -87,12 +87,12 @@ def cluster_by_probability(
     (m,) int64 array
         The cluster of every feature.
     """
-    signed = with_evidence(graph, theta)
-    label, learnt = first_clusters(signed), first_learnt(len(graph.pairs.other))
+    graph = with_evidence(graph, theta)
+    label, learnt = first_clusters(graph), first_learnt(len(graph.pairs.other))
     for _ in range(updates):
-        label = improve(signed, learnt, label, ROUNDS_TO_LEARN, done)
-        learnt = learn_from(count(signed, label))
-    return improve(signed, learnt, label, done=done)
+        label = improve(graph, learnt, label, ROUNDS_TO_LEARN, done)
+        learnt = learn_from(count(graph, label))
+    return improve(graph, learnt, label, done=done)
 
 
 def with_evidence(graph: MatchGraph, theta: float) -> MatchGraph:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmfsync.errors import NmfsyncWarning
-from nmfsync.synchronisation.clustersync.graph import MatchGraph, keep_uncontradicted
+from nmfsync.runtime.threads import map_blocks
+from nmfsync.synchronisation.clustersync.graph import MatchGraph, keep_uncontradicted, of_matches
 from nmfsync.synchronisation.clustersync.prices import Prices, first_prices, learn, log_likelihood
 from nmfsync.synchronisation.clustersync.search import ROUNDS_TO_LEARN, search
 from nmfsync.synchronisation.clustersync.start import grow, support
@@ -53,10 +54,11 @@ def cluster_unweighted(
     graph = graph._replace(weight=np.ones(len(graph.weight)))
     grown = grow(graph, support(graph))
     firsts = [first_prices(graph, mixed) for mixed in (True, False)]
-    # One after the other, so that the rewards of the worse one do not stay.
-    starts = (_learn(graph, grown, first, updates, done) for first in firsts)
+    starts = map_blocks(
+        lambda part: _learn(graph, grown, firsts[part.start], updates, done), len(firsts), 1
+    )
     best = max(starts, key=lambda start: start.log_likelihood)
-    rewarded = graph._replace(weight=best.rewards)
+    rewarded = _rewarded(graph, best.rewards)
     prices = best.prices._replace(missing=strength * best.prices.missing)
     label = keep_uncontradicted(graph, search(rewarded, prices, best.label, done=done))
     _warn_of_doubts(graph, label)
@@ -67,7 +69,7 @@ class _Start(NamedTuple):
     """A clustering, what is learnt from it, and how probable it is."""
 
     label: IntArray
-    rewards: FloatArray
+    rewards: FloatArray | None  # by pair of images; None: 1
     prices: Prices
     log_likelihood: float
 
@@ -80,11 +82,10 @@ def _learn(
     done: Callable[[], Any],
 ) -> _Start:
     """Search with these prices, and learn others from the result; `updates` times at most."""
-    rewards, learnt_from = graph.weight, None
+    rewards, learnt_from = None, None
     for _ in range(updates):
-        rewarded = graph._replace(weight=rewards)
         charged = prices._replace(missing=STRENGTH_TO_LEARN * prices.missing)
-        label = search(rewarded, charged, label, ROUNDS_TO_LEARN, done)
+        label = search(_rewarded(graph, rewards), charged, label, ROUNDS_TO_LEARN, done)
         if learnt_from is not None and np.array_equal(label, learnt_from):
             break
         rewards, prices = learn(graph, label)
@@ -92,11 +93,16 @@ def _learn(
     return _Start(label, rewards, prices, log_likelihood(graph, label))
 
 
+def _rewarded(graph: MatchGraph, rewards: FloatArray | None) -> MatchGraph:
+    return graph if rewards is None else graph._replace(weight=of_matches(graph, rewards))
+
+
 def _warn_of_doubts(graph: MatchGraph, label: IntArray) -> None:
     """Say so if the result is likely no better than the matches are."""
     k, m = len(graph.offset) - 1, len(label)
     size = np.bincount(label)
-    kept = label[graph.feature] == label[graph.other]
+    numbers = label.astype(np.int32)  # half the memory
+    kept = numbers[graph.feature] == numbers[graph.other]
     same = kept.all() and kept.sum() == (size * (size - 1)).sum()
     if same:
         return
