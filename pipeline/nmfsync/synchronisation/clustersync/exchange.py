@@ -250,7 +250,7 @@ def _find_neighbours(a, graph, clusters, changed, buffers):
 
 @compiled
 def _next_promising(a, start, n, graph, clusters, buffers):
-    """Return the first of the n neighbours of a, from number `start` on, that is worth a try; else n."""
+    """Return the next of the n neighbours of a, from `start` on, that is worth a try; else n."""
     head, after, size, image = clusters.head, clusters.next, clusters.size, graph.image
     seen_in, overlaps, marking = buffers.seen_in, buffers.overlaps, buffers.marking[0]
     for t in range(start, n):
