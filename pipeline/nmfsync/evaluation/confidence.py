@@ -8,9 +8,9 @@ from scipy import sparse
 
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.runtime.ascending import first_from, next_common
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, rows_of
 from nmfsync.runtime.threads import map_blocks
-from nmfsync.types.arrays import BoolArray, FloatArray, IntArray
+from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 from nmfsync.types.notebook import html_facts, shown_share
 
@@ -99,7 +99,7 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
     inside.eliminate_zeros()
     np.minimum(inside.data, SUREST, out=inside.data)
     value = np.zeros(R.nnz)
-    arrays = (_first(R), R.indices, _first(inside), inside.indices, inside.data, value)
+    arrays = (*rows_of(R), *rows_of(inside), inside.data, value)
     map_blocks(lambda rows: _combine(rows.start, rows.stop, *arrays), R.shape[0], BLOCK)
     _extend_chains(R, value)
     p = np.repeat(np.arange(R.shape[0], dtype=np.int32), np.diff(R.indptr))
@@ -110,14 +110,9 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
 def _contained(A: sparse.csr_array, B: sparse.csr_array) -> BoolArray:
     """Return which entries (n,) of A are entries of B too; both are (m, m), indices sorted."""
     result = np.zeros(A.nnz, np.bool_)
-    arrays = (_first(A), A.indices, _first(B), B.indices, result)
+    arrays = (*rows_of(A), *rows_of(B), result)
     map_blocks(lambda rows: _find(rows.start, rows.stop, *arrays), A.shape[0], BLOCK)
     return result
-
-
-def _first(A: sparse.csr_array) -> IntArray:
-    """Return where every row (m + 1,) begins; in 64 bits, so that kernels are compiled once."""
-    return np.asarray(A.indptr, np.int64)
 
 
 def is_listed(result: MultiMatching) -> bool:
@@ -216,12 +211,12 @@ def _extend_chains(R: sparse.csr_array, value: FloatArray) -> None:
     """Fill in the probability of entries that are 0, over longer and longer chains."""
     missing, before = int(np.count_nonzero(value == 0)), -1
     while missing not in (0, before):
-        arrays = (_first(R), R.indices, value.copy(), value)
+        arrays = (*rows_of(R), value.copy(), value)
         map_blocks(partial(_extend_block, arrays), R.shape[0], BLOCK)
         missing, before = int(np.count_nonzero(value == 0)), missing
 
 
-def _extend_block(arrays: tuple[IntArray, IntArray, FloatArray, FloatArray], rows: slice) -> None:
+def _extend_block(arrays: tuple[AnyArray, ...], rows: slice) -> None:
     _extend(rows.start, rows.stop, *arrays)
 
 

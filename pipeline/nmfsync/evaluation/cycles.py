@@ -7,7 +7,7 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.evaluation.scores import ones_of
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, rows_of
 from nmfsync.runtime.heap import pop, push
 from nmfsync.runtime.progress import phase, showing
 from nmfsync.runtime.threads import map_blocks
@@ -45,13 +45,10 @@ def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     k = len(sizes)
     image_of = np.repeat(np.arange(k), sizes)
     rows = _rows_of(W, image_of)
-    first = rows.indptr.astype(np.int64)
+    first, other = rows_of(rows)
     # The features that have a match in an image, ascending, and these matches.
-    matched = sparse.csr_array(
-        (rows.indices, image_of[rows.indices], first), shape=(len(image_of), k)
-    )
-    matched = matched.tocsc()
-    arrays = (first, rows.indices, matched.indptr.astype(np.int64), matched.indices, matched.data)
+    matched = sparse.csr_array((other, image_of[other], first), shape=(len(image_of), k)).tocsc()
+    arrays = (first, other, *rows_of(matched), matched.data)
     totals = np.zeros(k)
     with showing(progress), phase(k, "Cycle error", "image") as progress_bar:
         map_blocks(
@@ -92,7 +89,7 @@ def _disagree(start, stop, first, other, matched_first, matched, match, image_of
     for ell in range(start, stop):
         for at in range(matched_first[ell], matched_first[ell + 1]):
             middle_of[matched[at]] = match[at]
-        n = 0
+        n = np.int64(0)  # of a fixed type: else the heap is compiled twice
         for at in range(matched_first[ell], matched_first[ell + 1]):
             p = matched[at]
             e, f = first[middle_of[p]], first[p]

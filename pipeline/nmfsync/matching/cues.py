@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from nmfsync.matching.nearest import DISTANCE, LEFT, NO_SECOND, RIGHT, SECOND_DISTANCE
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, inlined
 from nmfsync.types.arrays import Float32Array
 from nmfsync.types.features import Features
 
@@ -122,7 +122,7 @@ def describe(found, decoys, left, right):
     return result[:rows].copy()
 
 
-@compiled
+@inlined
 def _fill(row, found, decoy):
     """Fill in what `mutual_nearest` found of a match; support is missing yet."""
     for column in range(len(found)):  # not as a whole, whose check takes long to compile
@@ -133,7 +133,7 @@ def _fill(row, found, decoy):
     )
 
 
-@compiled
+@inlined
 def _matches_of(found, left, right):
     """Return the match of every feature of both images, -1 for none."""
     of_left, of_right = np.full(left, -1), np.full(right, -1)
@@ -142,7 +142,7 @@ def _matches_of(found, left, right):
     return of_left, of_right
 
 
-@compiled
+@inlined
 def _same_place(decoy, at_left, at_right, found, left, right):
     """Whether one end of a decoy lies where the match of the other end does."""
     p, q = decoy[LEFT], decoy[RIGHT]
@@ -154,7 +154,7 @@ def _same_place(decoy, at_left, at_right, found, left, right):
     return near
 
 
-@compiled
+@inlined
 def _close(a, b):
     return math.hypot(a[X] - b[X], a[Y] - b[Y]) < SAME_PLACE * max(a[SIZE], b[SIZE])
 

@@ -42,7 +42,7 @@ from nmfsync.matching.kernels import (
     absorb,
     multiply,
 )
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, inlined
 from nmfsync.types.arrays import AnyArray
 
 CENTRE = 128  # of a byte
@@ -167,7 +167,7 @@ def _match_by_blas(
     return np.asarray(_mutual(left.lengths[i], by_row, by_column))
 
 
-@compiled
+@inlined
 def _nothing(count):
     """Nearest neighbours of rows, or of blocks of columns, before anything is known.
 
@@ -218,7 +218,7 @@ def _match_pair(left, right, i, j, tile, barred):
     return _mutual(left.lengths[i], by_row, by_column)
 
 
-@compiled
+@inlined
 def _bar(products, barred, group):
     """Let the pairs that are not allowed have a product that makes them farthest.
 
@@ -239,7 +239,7 @@ def _absorb_products(products, start, row_norms, column_norms, by_row, by_column
             _absorb_row(tile, start + i, group, row_norms[i], column_norms, by_row, by_column)
 
 
-@compiled
+@inlined
 def _absorb_row(products, row, group, norm, column_norms, by_row, by_column):
     """Take the products of a row and a group of columns, of a tile's width, into the neighbours."""
     block = group * BLOCKS
@@ -275,7 +275,7 @@ def _mutual(length, by_row, by_column):
     return found[:count].copy()
 
 
-@compiled
+@inlined
 def _merge_lanes(row):
     """Lane of the nearest column of a row, and the distance to the second nearest."""
     first, second, block = row

@@ -18,11 +18,14 @@ from typing import Any
 
 import llvmlite
 import numba
+import numpy as np
 from numba.core import event
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
+from numpy.typing import NDArray
+from scipy import sparse
 
 from nmfsync.runtime import claims, compiling
 from nmfsync.runtime.files import atomic_write, is_writable, private_folder
@@ -51,6 +54,14 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     more than a short function takes.
     """
     return compiled(function, inline="always")
+
+
+def rows_of(A: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return where every row (m + 1,) begins, and the columns (n,) of all entries.
+
+    Always of these types, whatever made the array: else kernels are compiled for each.
+    """
+    return np.asarray(A.indptr, np.int64), np.asarray(A.indices, np.int32)
 
 
 class _MachineCode(NullCache):  # type: ignore[misc]  # numba has no types

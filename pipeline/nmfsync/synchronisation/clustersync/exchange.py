@@ -198,7 +198,7 @@ def _find_near(graph, label, changed):
     return near
 
 
-@compiled
+@inlined
 def _mark_matched(p, graph, label, near):
     """Mark the clusters of the features that p is matched with."""
     for entry in range(graph.first[p], graph.first[p + 1]):
@@ -314,7 +314,7 @@ def _list_both(a, b, clusters, members):
     return split, total
 
 
-@compiled
+@inlined
 def _carry_out(a, b, members, side, clusters):
     """Put the members on side 0 into cluster a, those on side 1 into b."""
     for p in members:

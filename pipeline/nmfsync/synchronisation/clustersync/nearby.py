@@ -132,7 +132,7 @@ def _compare_all(graph, members, places):
         start, stop = pair_first[i], pair_first[i + 1]
         if stop - start > FEW * n:
             for t in range(n):
-                pair[s, t] = find_pair(pairs, i, images[t])
+                pair[s, t] = find_pair(pairs, i, image[members[t]])
         else:
             for number in range(start, stop):
                 pair_with[pair_other[number]] = number

@@ -125,13 +125,13 @@ def reassign_images(
     """
     clusters, waiting = list_members(label), _find_waiting(graph, label, changed)
     state = _make_state(clusters, waiting)
-    _reassign(graph, prices, clusters, *_make_buffers(graph), state)
+    cheapest = _cheapest_missing(graph, prices)
+    _reassign(graph, prices, cheapest, clusters, *_make_buffers(graph), state)
     return state.changed
 
 
 @compiled
-def _reassign(graph, prices, clusters, tally, choices, state):
-    cheapest = _cheapest_missing(graph, prices)
+def _reassign(graph, prices, cheapest, clusters, tally, choices, state):
     for _ in range(SWEEPS):
         moved = 0
         for i in range(len(state.waiting)):
@@ -194,18 +194,15 @@ def _find_waiting(graph, label, changed):
     return waiting
 
 
-@compiled
-def _cheapest_missing(graph, prices):
+def _cheapest_missing(graph: MatchGraph, prices: Prices) -> FloatArray:
     """(k,) price of a missing pair of every image at least."""
-    first, k, missing = graph.pairs.first, len(graph.offset) - 1, prices.missing
+    first, k = graph.pairs.first, len(graph.offset) - 1
     cheapest = np.zeros(k)
-    for i in range(k):
-        # Without matches in one of the others, it is 0.
-        if k > 1 and first[i + 1] - first[i] == k - 1:
-            factor = prices.image_pair[first[i]]
-            for pair in range(first[i], first[i + 1]):
-                factor = min(factor, prices.image_pair[pair])
-            cheapest[i] = min(missing[0], missing[1], missing[2]) * factor
+    # Without matches in one of the others, it is 0.
+    complete = np.flatnonzero(np.diff(first) == k - 1)
+    if k > 1 and len(complete):
+        factors = prices.image_pair[first[complete, None] + np.arange(k - 1)]
+        cheapest[complete] = prices.missing.min() * factors.min(axis=1).astype(np.float64)
     return cheapest
 
 
@@ -346,13 +343,13 @@ def _move(i, chosen, graph, clusters, choices, state):
     return moved
 
 
-@compiled
+@inlined
 def _push_empty(cluster, state):
     state.empty[state.height[0]] = cluster
     state.height[0] += 1
 
 
-@compiled
+@inlined
 def _pop_empty(state):
     state.height[0] -= 1
     return state.empty[state.height[0]]
