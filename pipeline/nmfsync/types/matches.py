@@ -418,6 +418,8 @@ class PairwiseMatches(_MatchesOfImages):
 
     def unweighted(self) -> "PairwiseMatches":
         """Return the same matches, each with the weight 1."""
+        if np.all(self.W.data == 1):
+            return self
         W = self.W.copy()
         W.data[:] = 1.0
         return self.with_matrix(W)
