@@ -126,3 +126,16 @@ def test_too_few_images(nmfsync_command, tmp_path):
     done = nmfsync_command("tracks", tmp_path, "-o", tmp_path / "t.csv")
     assert done.code == 1
     assert len(done.err.splitlines()) == 1
+
+
+def test_photographs_without_matches_are_named_in_a_warning(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for name in ("a.png", "b.png"):
+        noise = cv2.resize(rng.integers(0, 256, (30, 40), np.uint8), (320, 240))
+        cv2.imwrite(str(folder / name), noise)
+    done = track_images(folder, tmp_path / "t.csv", Settings(features=100, ratio=0.3))
+    assert done.features > 50
+    assert (done.kept, done.tracks) == (0, 0)
+    assert [text for text in done.warnings if "no two photographs have a match" in text]

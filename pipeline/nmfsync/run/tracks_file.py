@@ -28,6 +28,11 @@ from nmfsync.types.features import Features
 
 ENDINGS = (".csv", ".npz", ".db")
 
+_NO_MATCHES = (
+    "no two photographs have a match, so that there are no tracks: do they show the same things? "
+    "Fewer matches are left out with a larger `ratio` and a smaller `evidence`"
+)
+
 
 @dataclass(frozen=True)
 class TracksFile:
@@ -148,6 +153,7 @@ def track_images(
         )
         steps.begin("file")
         _write(new / out.name, scene, str(name), features, collected)
+        texts += [] if collected.kept else [_NO_MATCHES]
         done = _summary(out, record, scene, collected, [*stages.warnings(), *texts])
         inputs = dict(zip(scene.names, scene.digests or (), strict=False))
         chosen = {name: getattr(settings, name) for name in ("features", "contrast", "pairs")}
