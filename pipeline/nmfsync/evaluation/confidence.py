@@ -94,6 +94,15 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
         known = known.contracted()
         result = result if is_listed(result) else result.kept_of(known)
     R = result.between_images()
+    value = _directly_and_over_one(R, known)
+    _extend_chains(R, value)
+    p = np.repeat(np.arange(R.shape[0], dtype=np.int32), np.diff(R.indptr))
+    once = p < R.indices
+    return Confidence(p[once].astype(np.int64), R.indices[once].astype(np.int64), value[once])
+
+
+def _directly_and_over_one(R: sparse.csr_array, known: PairwiseMatches) -> FloatArray:
+    """Return the probabilities of the entries of R by known matches, direct and over a third."""
     inside = known.between_images()
     inside.data[~_contained(inside, R)] = 0  # in place: W can be large
     inside.eliminate_zeros()
@@ -101,10 +110,7 @@ def estimate_confidence(result: Matches, known: PairwiseMatches) -> Confidence:
     value = np.zeros(R.nnz)
     arrays = (*rows_of(R), *rows_of(inside), inside.data, value)
     map_blocks(lambda rows: _combine(rows.start, rows.stop, *arrays), R.shape[0], BLOCK)
-    _extend_chains(R, value)
-    p = np.repeat(np.arange(R.shape[0], dtype=np.int32), np.diff(R.indptr))
-    once = p < R.indices
-    return Confidence(p[once].astype(np.int64), R.indices[once].astype(np.int64), value[once])
+    return value
 
 
 def _contained(A: sparse.csr_array, B: sparse.csr_array) -> BoolArray:
