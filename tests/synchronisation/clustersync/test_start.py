@@ -1,12 +1,16 @@
 """Support and growing, against plain NumPy."""
 
+from unittest.mock import patch
+
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import strategies
 from builders import matches_of
 from clusterings import SEEDS, cliques, dense, partition, read
-from nmfsync.synchronisation.clustersync.start import grow, support
+from nmfsync.synchronisation.clustersync import start
+from nmfsync.synchronisation.clustersync.start import LEAST_PIECE, grow, support
 
 
 @settings(max_examples=60)
@@ -44,11 +48,15 @@ def plainly_grown(A, priority, image):
 
 
 @settings(max_examples=60)
-@given(matches=strategies.pairwise_matches(), seed=SEEDS)
-def test_clusters_grow_along_the_best_matches(matches, seed):
+@given(
+    matches=strategies.pairwise_matches(), seed=SEEDS, least=st.sampled_from([1, 8, LEAST_PIECE])
+)
+def test_clusters_grow_along_the_best_matches(matches, seed, least):
+    """Also in pieces, of which small problems have one otherwise."""
     A = dense(matches)
     rng = np.random.default_rng(seed)
     priority = np.round(rng.random(A.shape), 1)  # with ties
     priority = (priority + priority.T)[np.nonzero(A)]
-    label = grow(read(matches), priority)
+    with patch.object(start, "LEAST_PIECE", least):
+        label = grow(read(matches), priority)
     assert partition(label) == plainly_grown(A, priority, matches.image_of)

@@ -179,7 +179,7 @@ def _make_state(clusters: Clusters, waiting: BoolArray) -> _State:
     m = len(clusters.label)
     empty, unused = np.empty(m, np.int64), np.flatnonzero(clusters.head < 0)
     empty[: len(unused)] = unused
-    return _State(waiting, np.zeros(m, np.bool_), empty, np.array([len(unused)]))
+    return _State(waiting, np.zeros(m, np.bool_), empty, np.array([len(unused)], np.int64))
 
 
 @compiled
