@@ -8,7 +8,7 @@ from scipy import sparse
 
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.runtime.ascending import first_from, next_common
-from nmfsync.runtime.compiled import compiled, rows_of
+from nmfsync.runtime.compiled import compiled, csr_arrays
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
@@ -108,7 +108,7 @@ def _directly_and_over_one(R: sparse.csr_array, known: PairwiseMatches) -> Float
     inside.eliminate_zeros()
     np.minimum(inside.data, SUREST, out=inside.data)
     value = np.zeros(R.nnz)
-    arrays = (*rows_of(R), *rows_of(inside), inside.data, value)
+    arrays = (*csr_arrays(R), *csr_arrays(inside), inside.data, value)
     map_blocks(lambda rows: _combine(rows.start, rows.stop, *arrays), R.shape[0], BLOCK)
     return value
 
@@ -116,7 +116,7 @@ def _directly_and_over_one(R: sparse.csr_array, known: PairwiseMatches) -> Float
 def _contained(A: sparse.csr_array, B: sparse.csr_array) -> BoolArray:
     """Return which entries (n,) of A are entries of B too; both are (m, m), indices sorted."""
     result = np.zeros(A.nnz, np.bool_)
-    arrays = (*rows_of(A), *rows_of(B), result)
+    arrays = (*csr_arrays(A), *csr_arrays(B), result)
     map_blocks(lambda rows: _find(rows.start, rows.stop, *arrays), A.shape[0], BLOCK)
     return result
 
@@ -216,8 +216,9 @@ def in_classes(
 def _extend_chains(R: sparse.csr_array, value: FloatArray) -> None:
     """Fill in the probability of entries that are 0, over longer and longer chains."""
     missing, before = int(np.count_nonzero(value == 0)), -1
+    rows = csr_arrays(R)
     while missing not in (0, before):
-        arrays = (*rows_of(R), value.copy(), value)
+        arrays = (*rows, value.copy(), value)
         map_blocks(partial(_extend_block, arrays), R.shape[0], BLOCK)
         missing, before = int(np.count_nonzero(value == 0)), missing
 

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from nmfsync.errors import NmfsyncError
 from nmfsync.evaluation.scores import ones_of
-from nmfsync.runtime.compiled import compiled, rows_of
+from nmfsync.runtime.compiled import compiled, csr_arrays
 from nmfsync.runtime.heap import pop, push
 from nmfsync.runtime.progress import phase, showing
 from nmfsync.runtime.threads import map_blocks
@@ -45,10 +45,10 @@ def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     k = len(sizes)
     image_of = np.repeat(np.arange(k), sizes)
     rows = _rows_of(W, image_of)
-    first, other = rows_of(rows)
+    first, other = csr_arrays(rows)
     # The features that have a match in an image, ascending, and these matches.
     matched = sparse.csr_array((other, image_of[other], first), shape=(len(image_of), k)).tocsc()
-    arrays = (first, other, *rows_of(matched), matched.data)
+    arrays = (first, other, *csr_arrays(matched), matched.data)
     totals = np.zeros(k)
     with showing(progress), phase(k, "Cycle error", "image") as progress_bar:
         map_blocks(

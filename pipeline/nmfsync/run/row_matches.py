@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from nmfsync.matching.rows import ROWS, Judged, kept_matches
+from nmfsync.runtime.compiled import csr_arrays
 from nmfsync.runtime.engine import stream
 from nmfsync.synchronisation.clustersync.graph import ImagePairs
 from nmfsync.synchronisation.clustersync.parts import Problem, Reader
@@ -102,9 +103,7 @@ class RowMatches:
             (np.tile(n, 2), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(k, k)
         )
         both.sort_indices()
-        image_pairs = ImagePairs(
-            both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data.astype(np.int64)
-        )
+        image_pairs = ImagePairs(*csr_arrays(both), both.data.astype(np.int64))
         return Problem(self, components_of(root), self.offsets, image_pairs)
 
 
@@ -171,4 +170,4 @@ def read_among(
         (np.tile(weight, 2), (np.concatenate([s, t]), np.concatenate([t, s]))), shape=(n, n)
     )
     both.sort_indices()
-    return both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data
+    return *csr_arrays(both), both.data

@@ -56,7 +56,7 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled(function, inline="always")
 
 
-def rows_of(A: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def csr_arrays(A: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return where every row (m + 1,) begins, and the columns (n,) of all entries.
 
     Always of these types, whatever made the array: else kernels are compiled for each.

@@ -6,7 +6,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
 from nmfsync.runtime.ascending import first_from
-from nmfsync.runtime.compiled import compiled
+from nmfsync.runtime.compiled import compiled, csr_arrays
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import FloatArray, IntArray
 from nmfsync.types.matches import LEAST_PROBABILITY, PairwiseMatches
@@ -106,7 +106,7 @@ def _weighed(matches: PairwiseMatches, with_cycles: bool) -> PairwiseMatches:
 def _count_triangles(W: sparse.csr_array, image_of: IntArray, k: int) -> tuple[IntArray, IntArray]:
     """Count the third images of every entry of W: those that close, and all."""
     closed, possible = np.zeros(W.nnz, np.int64), np.zeros(W.nnz, np.int64)
-    arrays = (W.indptr, W.indices, image_of, k, closed, possible)
+    arrays = (*csr_arrays(W), image_of, k, closed, possible)
     map_blocks(lambda rows: _count(rows.start, rows.stop, *arrays), W.shape[0], BLOCK)
     return closed, possible
 

@@ -102,9 +102,9 @@ def divide_anew(graph, prices, members, split, places):
     # A merge gains Σ gain[s, t] over the pairs across the sides, and the difference in price.
     track = prices.track
     given = 0
-    merged = across + track[split] + track[n - split] - track[n]
-    if split < n and common == 0 and merged > tolerance:
-        given = n - split
+    if split < n and common == 0:  # else n can be more than the images, which have no price
+        if across + track[split] + track[n - split] - track[n] > tolerance:
+            given = n - split
         for t in range(given):
             division.order[t] = split + t
     improved = False

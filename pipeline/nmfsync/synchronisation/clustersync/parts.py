@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from nmfsync.runtime.compiled import csr_arrays
 from nmfsync.synchronisation.clustersync.graph import ImagePairs, MatchGraph
 from nmfsync.synchronisation.clustersync.probabilities import (
     Counts,
@@ -249,8 +250,7 @@ def _pairs_among(images: IntArray, problem: Problem) -> tuple[ImagePairs, IntArr
     chosen = sparse.csr_array(content, shape=(k, k))[images][:, images]
     chosen.sort_indices()
     numbers = chosen.data - 1
-    first, other = chosen.indptr.astype(np.int64), chosen.indices.astype(np.int32)
-    return ImagePairs(first, other, every.matches[numbers]), numbers
+    return ImagePairs(*csr_arrays(chosen), every.matches[numbers]), numbers
 
 
 def solve_part(task: tuple[Any, ...]) -> tuple[Int32Array, Counts, int]:
