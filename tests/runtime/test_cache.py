@@ -1,8 +1,11 @@
 """Digests, and entries on disk: whole or not there."""
 
+import gc
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -76,6 +79,31 @@ def test_saved_arrays_come_back_under_their_key(tmp_path):
     assert load(tmp_path / "missing.npz", "key", dict) is None
     assert load(tmp_path / "a" / "b.npz", "other key", dict) is None
     assert np.load(tmp_path / "a" / "b.npz")["x"].tolist() == [0, 1, 2]  # an ordinary file
+
+
+def test_threads_read_at_once(tmp_path):
+    """Python 3.11 calls a header wrong if another thread parses one while garbage is collected."""
+
+    def collecting(*_):
+        time.sleep(1e-5)  # another thread goes on
+
+    def read(depth):
+        if depth:  # what Python confuses are the depths of calls
+            return read(depth - 1)
+        return [load(tmp_path / "e.npz", "key", dict) for _ in range(200)]
+
+    save(tmp_path / "e.npz", "key", {name: np.arange(5) for name in "abcd"})
+    threshold = gc.get_threshold()
+    gc.callbacks.append(collecting)
+    try:
+        gc.set_threshold(31)
+        with ThreadPoolExecutor(4) as pool:
+            found = [entry for entries in pool.map(read, range(0, 28, 7)) for entry in entries]
+    finally:
+        gc.callbacks.remove(collecting)
+        gc.set_threshold(*threshold)
+    assert len(found) == 800
+    assert all(entry is not None for entry in found)
 
 
 def test_an_entry_that_cannot_be_unpacked_is_made_again(tmp_path):

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nmfsync.runtime.files import atomic_write, sha256_of
+from nmfsync.runtime.files import ONE_PARSER, atomic_write, sha256_of
 
 T = TypeVar("T")
 Arrays = Mapping[str, Any]
@@ -109,8 +109,9 @@ def load(path: Path, key: str, unpack: Callable[[dict[str, NDArray[Any]]], T]) -
             if _seal(file, file.seek(0, SEEK_END) - _SEAL, key) != file.read():
                 return None
             file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                return unpack({name: arrays[name] for name in arrays.files})
+            with ONE_PARSER, np.load(file, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+            return unpack(arrays)
     except Exception:  # whatever is wrong with the file, the remedy is to make it again
         return None
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
@@ -21,6 +22,10 @@ SIDE_FILES = ("-wal", "-shm", "-journal")
 
 # Names of temporary files and folders say who made them: host and process.
 _TEMPORARY = re.compile(r"\.nmfsync-(?P<host>\w+)-(?P<pid>[0-9]{1,9})-\w{8}.*")
+
+# The header of a stored array is a Python literal. Python 3.11 may call it wrong if two threads
+# parse literals at once (python/cpython issue 106905); whoever reads arrays holds this meanwhile.
+ONE_PARSER = threading.Lock()
 
 # Seconds by which the clock of a file server may be behind.
 _CLOCKS_DIFFER = 3600

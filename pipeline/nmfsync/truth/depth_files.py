@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 
 from nmfsync.errors import NmfsyncError
-from nmfsync.runtime.files import read_text, reading
+from nmfsync.runtime.files import ONE_PARSER, read_text, reading
 from nmfsync.truth.depths import DepthMap, DepthMaps, check_map_size
 from nmfsync.types.arrays import AnyArray
 from nmfsync.types.camera import Camera
@@ -86,7 +86,9 @@ def _read(file: Path, camera: Camera) -> DepthMap:
 
 def _read_npy(file: Path) -> AnyArray:
     # Mapped, not read: a header can claim any size.
-    return _check_array(np.lib.format.open_memmap(file, mode="r"), file, np.floating)
+    with ONE_PARSER:
+        values = np.lib.format.open_memmap(file, mode="r")
+    return _check_array(values, file, np.floating)
 
 
 def _read_pfm(file: Path) -> AnyArray:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from nmfsync.errors import NmfsyncError, TooLargeError, shown
-from nmfsync.runtime.files import atomic_write, check_memory, reading
+from nmfsync.runtime.files import ONE_PARSER, atomic_write, check_memory, reading
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.notebook import html_facts
 
@@ -899,9 +899,9 @@ def read_arrays(path: Path) -> dict[str, AnyArray]:
     with ZipFile(path) as file:
         check_memory(sum(member.file_size for member in file.infolist()))
         for member in file.infolist():
-            with file.open(member) as stream:
+            with ONE_PARSER, file.open(member) as stream:
                 _check_header(stream, member.filename, member.file_size)
-    with np.load(path, allow_pickle=False) as arrays:
+    with ONE_PARSER, np.load(path, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
 
