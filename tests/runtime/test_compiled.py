@@ -185,7 +185,7 @@ def test_compiling_is_announced_once_if_it_takes_long(twice, capsys, monkeypatch
     with compiling.compilation_shown():
         twice(4.0)
         twice(4j)
-    line = "Compiling for this computer, the first time only: about half a minute\n"
+    line = "Compiling for this computer, the first time only: about a quarter of a minute\n"
     assert capsys.readouterr().err == line
 
 

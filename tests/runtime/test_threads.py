@@ -1,9 +1,12 @@
 """Work in blocks, on threads."""
 
 import threading
+import time
+from concurrent.futures import CancelledError
 
 import pytest
 
+from builders import wait_until
 from nmfsync.runtime import threads
 from nmfsync.runtime.threads import Threads, map_blocks
 
@@ -60,3 +63,41 @@ def test_an_error_of_the_work_is_not_taken_for_a_lack_of_threads():
 
     with pytest.raises(RuntimeError, match="of the work"):
         map_blocks(fail, 9, 1)
+
+
+def test_after_an_error_no_other_block_begins(monkeypatch):
+    monkeypatch.setattr(threads, "thread_count", lambda: 2)
+    begun = []
+
+    def work(rows):
+        begun.append(rows.start)
+        if rows.start == 0:
+            raise ValueError("of the first block")
+        time.sleep(0.01)
+
+    with pytest.raises(ValueError, match="of the first block"):
+        map_blocks(work, 1000, 1)
+    assert len(begun) < 500
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_after_an_error_no_thread_begins_blocks(error):
+    inside, results = threading.Event(), []
+
+    def work(pool):
+        assert map_blocks(lambda rows: rows.start, 2, 1) == [0, 1]
+        inside.set()
+        wait_until(lambda: pool.given_up)
+        map_blocks(lambda rows: rows.start, 2, 1)
+
+    def give_up():
+        with Threads(1) as pool:
+            results.append(pool.begin(work, pool))
+            inside.wait(60)
+            raise error
+
+    with pytest.raises(error):
+        give_up()
+    with pytest.raises(CancelledError):
+        results[0]()
+    assert map_blocks(lambda rows: rows.start, 2, 1) == [0, 1]

@@ -95,4 +95,4 @@ def counted(kernel: str, is_kept: Callable[[], bool]) -> Iterator[None]:
 @cache
 def _say_once(kept: bool) -> None:
     when = "the first time only" if kept else "every time, as no folder for it is writable"
-    note(f"Compiling for this computer, {when}: about half a minute")
+    note(f"Compiling for this computer, {when}: about a quarter of a minute")

@@ -114,12 +114,9 @@ def _on_threads(
         return
     with Threads(threads) as pool:
         ahead: deque[Callable[[], T]] = deque()
-        try:
-            for task in tasks:
-                ahead.append(pool.begin(function, *task))
-                if len(ahead) >= 2 * threads:
-                    yield ahead.popleft()()
-            while ahead:
+        for task in tasks:
+            ahead.append(pool.begin(function, *task))
+            if len(ahead) >= 2 * threads:
                 yield ahead.popleft()()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        while ahead:
+            yield ahead.popleft()()

@@ -5,8 +5,9 @@ blocks here, and one thread computes each block: NumPy's products and the compil
 kernels release the GIL. The blocks do not depend on the number of threads.
 """
 
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,6 +15,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BLOCK = 512  # rows: enough for fast products, few enough for the cache
+
+_here = threading.local()  # `pool`: the `Threads` that the present thread belongs to
 
 
 def thread_count() -> int:
@@ -28,7 +31,18 @@ class Threads(ThreadPoolExecutor):
 
     It limits threads by their number (ulimit -u, containers) and by the memory
     of their stacks (ulimit -v).
+
+    The end of a `with` block waits for all threads. If it ends by an error or Ctrl-C, nothing else
+    begins: no work that waits for a thread, and no `map_blocks` in the work of a thread.
     """
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(threads, initializer=lambda: setattr(_here, "pool", self))
+        self.given_up = False
+
+    def __exit__(self, kind: type[BaseException] | None, *_details: object) -> None:
+        self.given_up = kind is not None
+        self.shutdown(cancel_futures=self.given_up)
 
     def begin(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
         """Begin some work; return what to call for its result."""
@@ -72,7 +86,15 @@ def map_blocks(
     -------
     list
         The return values of `work`, in the order of the slices.
+
+    Raises
+    ------
+    CancelledError
+        In the thread of a pool whose `with` block ended by an error.
     """
+    pool = getattr(_here, "pool", None)
+    if pool is not None and pool.given_up:
+        raise CancelledError
     slices = [slice(i, min(i + block, length)) for i in range(0, length, block)]
     threads = min(thread_count(), len(slices))
     if threads <= 1:
