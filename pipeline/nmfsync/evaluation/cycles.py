@@ -15,6 +15,8 @@ from nmfsync.types.arrays import IntArray
 
 BLOCK = 2**6  # images that a thread takes at a time
 
+FEW = 8  # images in so many are taken from a heap
+
 
 def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
     """Measure how much the cycles of matches disagree; 0 if they all agree.
@@ -81,38 +83,44 @@ def _disagree(start, stop, first, other, matched_first, matched, match, image_of
 
     The entries are 0 or 1, so a norm is the square root of the number of
     entries that differ. With `middle` the match of p in ℓ, these are, for every p of i,
-    the matches of `middle` (through ℓ) and of p (direct) that are not the same.
+    the matches of `middle` (through ℓ) and of p (direct) that are not the same:
+    both are counted, and twice less those that are.
     """
-    middle_of = np.full(len(image_of), -1)
-    differ = np.zeros(len(totals), np.int64)  # by image j
+    middle_of, direct = np.full(len(image_of), -1), np.full(len(image_of), -1)
+    differ, seen = np.zeros(len(totals), np.int64), np.full(len(totals), -1)  # by image j
     touched, unused = np.empty(len(totals)), np.empty(len(totals), np.int64)  # heap of images j
     for ell in range(start, stop):
         for at in range(matched_first[ell], matched_first[ell + 1]):
             middle_of[matched[at]] = match[at]
         n = np.int64(0)  # of a fixed type: else the heap is compiled twice
+        begin = matched_first[ell]  # of the features of i
         for at in range(matched_first[ell], matched_first[ell + 1]):
             p = matched[at]
-            e, f = first[middle_of[p]], first[p]
-            e_stop, f_stop = first[middle_of[p] + 1], first[p + 1]
-            while e < e_stop or f < f_stop:
-                # A direct match counts only if its other end has a match in ℓ as well.
-                if f < f_stop and middle_of[other[f]] < 0:
-                    f += 1
-                    continue
-                if e < e_stop and f < f_stop and other[e] == other[f]:
-                    e, f = e + 1, f + 1
-                    continue
-                if f == f_stop or (e < e_stop and other[e] < other[f]):
-                    j, e = image_of[other[e]], e + 1
-                else:
-                    j, f = image_of[other[f]], f + 1
-                if differ[j] == 0:
-                    n = push(touched, unused, n, float(j), j)
-                differ[j] += 1
+            for f in range(first[p], first[p + 1]):
+                q = other[f]
+                # A direct match counts only if its other end has a match in ℓ as well. Added
+                # without a branch, which could not be foretold.
+                counts, j = middle_of[q] >= 0, image_of[q]
+                direct[q] = at if counts else -1
+                if seen[j] != begin:
+                    n, seen[j] = push(touched, unused, n, float(j), j), begin
+                differ[j] += counts
+            for e in range(first[middle_of[p]], first[middle_of[p] + 1]):
+                q = other[e]
+                j = image_of[q]
+                if seen[j] != begin:
+                    n, seen[j] = push(touched, unused, n, float(j), j), begin
+                differ[j] += 1 - 2 * (direct[q] == at)  # which was counted
             last = at + 1 == matched_first[ell + 1]
             if last or image_of[matched[at + 1]] != image_of[p]:  # the end of i
-                total = 0.0
-                while n > 0:  # always in the same order, so that the sum has the same bits
+                begin, total = at + 1, 0.0
+                # Always in the same order, so that the sum has the same bits.
+                if n * FEW > len(differ):  # reading them all is faster
+                    n = 0
+                    for j in range(len(differ)):
+                        total += np.sqrt(differ[j])
+                        differ[j] = 0
+                while n > 0:
                     j = int(touched[0])
                     n = pop(touched, unused, n)
                     total += np.sqrt(differ[j])
