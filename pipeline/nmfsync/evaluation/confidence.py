@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from nmfsync.evaluation.errors import MatchErrors
-from nmfsync.runtime.ascending import first_from, next_common
+from nmfsync.runtime.ascending import FAR_LONGER, first_from, next_common
 from nmfsync.runtime.compiled import compiled, csr_arrays
 from nmfsync.runtime.threads import map_blocks
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
@@ -26,6 +26,8 @@ CLASSES = 10
 MOST_TRIPLES = 2e9
 
 BLOCK = 2**10  # features a thread takes at a time
+
+BLOCKS = 16  # at most, where each needs an array for all features
 
 
 class Confidence(NamedTuple):
@@ -109,7 +111,8 @@ def _directly_and_over_one(R: sparse.csr_array, known: PairwiseMatches) -> Float
     np.minimum(inside.data, SUREST, out=inside.data)
     value = np.zeros(R.nnz)
     arrays = (*csr_arrays(R), *csr_arrays(inside), inside.data, value)
-    map_blocks(lambda rows: _combine(rows.start, rows.stop, *arrays), R.shape[0], BLOCK)
+    block = max(BLOCK, -(-R.shape[0] // BLOCKS))
+    map_blocks(lambda rows: _combine(rows.start, rows.stop, *arrays), R.shape[0], block)
     return value
 
 
@@ -240,21 +243,27 @@ def _find(start, stop, first, other, within_first, within, result):
 @compiled
 def _combine(start, stop, first, other, known_first, known_other, known, value):
     """Fill in the probability by direct matches and those over a third feature."""
+    of_p = np.zeros(len(first) - 1)  # probability of the matches of p
     for p in range(start, stop):
-        for entry in range(first[p], first[p + 1]):
+        e_first, e_stop = known_first[p], known_first[p + 1]
+        for e in range(e_first, e_stop):
+            of_p[known_other[e]] = known[e]
+        for entry in range(first_from(other, first[p], first[p + 1], p), first[p + 1]):
             q = other[entry]
-            wrong = 1.0
-            e = first_from(known_other, known_first[p], known_first[p + 1], q)
-            if e < known_first[p + 1] and known_other[e] == q:
-                wrong = 1.0 - known[e]
-            e, f = known_first[p], known_first[q]
-            while True:
-                e, f = next_common(known_other, e, known_first[p + 1], f, known_first[q + 1])
-                if e == known_first[p + 1] or f == known_first[q + 1]:
-                    break
-                wrong *= 1.0 - known[e] * known[f]
-                e, f = e + 1, f + 1
+            f, f_stop = known_first[q], known_first[q + 1]
+            wrong = 1.0 - of_p[q]
+            if f_stop - f > FAR_LONGER * (e_stop - e_first):
+                e, f = next_common(known_other, e_first, e_stop, f, f_stop)
+                while e < e_stop and f < f_stop:
+                    wrong *= 1.0 - known[e] * known[f]
+                    e, f = next_common(known_other, e + 1, e_stop, f + 1, f_stop)
+            else:  # where p has no match, this is a factor of 1: a branch could not be foretold
+                for g in range(f, f_stop):
+                    wrong *= 1.0 - of_p[known_other[g]] * known[g]
             value[entry] = 1.0 - wrong
+            value[first_from(other, first[q], first[q + 1], p)] = 1.0 - wrong
+        for e in range(e_first, e_stop):
+            of_p[known_other[e]] = 0.0
 
 
 @compiled
