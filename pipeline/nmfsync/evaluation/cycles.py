@@ -116,7 +116,7 @@ def _disagree(start, stop, first, other, matched_first, matched, match, image_of
                 begin, total = at + 1, 0.0
                 # Always in the same order, so that the sum has the same bits.
                 if n * FEW > len(differ):  # reading them all is faster
-                    n = 0
+                    n = np.int64(0)
                     for j in range(len(differ)):
                         total += np.sqrt(differ[j])
                         differ[j] = 0
