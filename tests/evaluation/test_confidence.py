@@ -73,6 +73,18 @@ def test_agrees_with_the_definition(known):
         assert confidence.probability == pytest.approx(by_definition(result, known))
 
 
+@pytest.mark.parametrize("hub", [0, 20, 39])
+def test_agrees_with_the_definition_where_one_feature_has_far_more_matches(hub):
+    rng = np.random.default_rng(0)
+    leaves = np.delete(np.arange(40), hub)
+    p, q = np.minimum(leaves, hub), np.maximum(leaves, hub)
+    p, q = np.append(p, leaves[:-1:3]), np.append(q, leaves[1::3])
+    known = PairwiseMatches.from_entries(p, q, [1] * 40, rng.uniform(0.2, 0.9, len(p)))
+    for result in (known, MultiMatching([0] * 40, known.sizes)):
+        confidence = evaluation.estimate_confidence(result, known)
+        assert confidence.probability == pytest.approx(by_definition(result, known))
+
+
 @given(strategies.multi_matchings())
 def test_pairs_of_images_and_tracks_add_up_to_the_whole(result):
     known = PairwiseMatches(0.7 * result.W, result.sizes)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 import strategies
-from nmfsync import NmfsyncError, evaluation
+from nmfsync import NmfsyncError, PairwiseMatches, evaluation
 
 
 def test_cycle_error_of_a_broken_triangle():
@@ -35,6 +35,15 @@ def naive_cycle_error(W, sizes) -> float:
 @given(strategies.pairwise_matches())
 def test_cycle_error_is_the_formula_of_the_paper(matches):
     expected = naive_cycle_error(matches.W, matches.sizes)
+    assert evaluation.cycle_error(matches.W, matches.sizes) == pytest.approx(expected)
+
+
+def test_cycle_error_of_many_images_that_see_few_others():
+    features = np.arange(80).reshape(40, 2)
+    right = np.random.default_rng(0).permuted(features[1:], axis=1)
+    matches = PairwiseMatches.from_entries(features[:-1].ravel(), right.ravel(), [2] * 40)
+    expected = naive_cycle_error(matches.W, matches.sizes)
+    assert expected > 0
     assert evaluation.cycle_error(matches.W, matches.sizes) == pytest.approx(expected)
 
 
