@@ -9,7 +9,7 @@ from scipy import sparse
 from nmfsync.evaluation.errors import MatchErrors
 from nmfsync.runtime.ascending import FAR_LONGER, first_from, next_common
 from nmfsync.runtime.compiled import compiled, csr_arrays
-from nmfsync.runtime.threads import map_blocks
+from nmfsync.runtime.threads import block_length, map_blocks
 from nmfsync.types.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from nmfsync.types.matches import Matches, MultiMatching, PairwiseMatches
 from nmfsync.types.notebook import html_facts, shown_share
@@ -111,7 +111,7 @@ def _directly_and_over_one(R: sparse.csr_array, known: PairwiseMatches) -> Float
     np.minimum(inside.data, SUREST, out=inside.data)
     value = np.zeros(R.nnz)
     arrays = (*csr_arrays(R), *csr_arrays(inside), inside.data, value)
-    block = max(BLOCK, -(-R.shape[0] // BLOCKS))
+    block = block_length(R.shape[0], BLOCKS, BLOCK)
     map_blocks(lambda rows: _combine(rows.start, rows.stop, *arrays), R.shape[0], block)
     return value
 
@@ -257,7 +257,7 @@ def _combine(start, stop, first, other, known_first, known_other, known, value):
                 while e < e_stop and f < f_stop:
                     wrong *= 1.0 - known[e] * known[f]
                     e, f = next_common(known_other, e + 1, e_stop, f + 1, f_stop)
-            else:  # where p has no match, this is a factor of 1: a branch could not be foretold
+            else:  # where p has no match, multiply by 1: the processor could not predict a branch
                 for g in range(f, f_stop):
                     wrong *= 1.0 - of_p[known_other[g]] * known[g]
             value[entry] = 1.0 - wrong

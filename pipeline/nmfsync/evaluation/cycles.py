@@ -15,7 +15,8 @@ from nmfsync.types.arrays import IntArray
 
 BLOCK = 2**6  # images that a thread takes at a time
 
-FEW = 8  # images in so many are taken from a heap
+# If fewer than one image in so many differs, a heap hands these out; else all images are read.
+FEW = 8
 
 
 def cycle_error(W: Any, sizes: Any, progress: bool = False) -> float:
@@ -83,8 +84,8 @@ def _disagree(start, stop, first, other, matched_first, matched, match, image_of
 
     The entries are 0 or 1, so a norm is the square root of the number of
     entries that differ. With `middle` the match of p in ℓ, these are, for every p of i,
-    the matches of `middle` (through ℓ) and of p (direct) that are not the same:
-    both are counted, and twice less those that are.
+    the matches of `middle` (through ℓ) and of p (direct) that are not the same.
+    Their number is that of both kinds, less two for every match that both have.
     """
     middle_of, direct = np.full(len(image_of), -1), np.full(len(image_of), -1)
     differ, seen = np.zeros(len(totals), np.int64), np.full(len(totals), -1)  # by image j
@@ -93,13 +94,13 @@ def _disagree(start, stop, first, other, matched_first, matched, match, image_of
         for at in range(matched_first[ell], matched_first[ell + 1]):
             middle_of[matched[at]] = match[at]
         n = np.int64(0)  # of a fixed type: else the heap is compiled twice
-        begin = matched_first[ell]  # of the features of i
+        begin = matched_first[ell]  # where the features of i begin: marks the images j seen for it
         for at in range(matched_first[ell], matched_first[ell + 1]):
             p = matched[at]
             for f in range(first[p], first[p + 1]):
                 q = other[f]
-                # A direct match counts only if its other end has a match in ℓ as well. Added
-                # without a branch, which could not be foretold.
+                # A direct match counts only if its other end has a match in ℓ as well. This is
+                # added without a branch, which the processor could not predict.
                 counts, j = middle_of[q] >= 0, image_of[q]
                 direct[q] = at if counts else -1
                 if seen[j] != begin:
@@ -110,7 +111,7 @@ def _disagree(start, stop, first, other, matched_first, matched, match, image_of
                 j = image_of[q]
                 if seen[j] != begin:
                     n, seen[j] = push(touched, unused, n, float(j), j), begin
-                differ[j] += 1 - 2 * (direct[q] == at)  # which was counted
+                differ[j] += 1 - 2 * (direct[q] == at)  # both have it: take 1 back
             last = at + 1 == matched_first[ell + 1]
             if last or image_of[matched[at + 1]] != image_of[p]:  # the end of i
                 begin, total = at + 1, 0.0

@@ -64,6 +64,11 @@ class Threads(ThreadPoolExecutor):
                 raise
 
 
+def block_length(length: int, blocks: int, least: int = 1) -> int:
+    """Return the length of blocks of which at most `blocks` cover range(length)."""
+    return max(-(-length // blocks), least)
+
+
 def map_blocks(
     work: Callable[[slice], T],
     length: int,

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 
 from nmfsync.runtime.compiled import compiled
-from nmfsync.runtime.threads import map_blocks
+from nmfsync.runtime.threads import block_length, map_blocks
 from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.synchronisation.clustersync.nearby import find_nearby, make_places
 from nmfsync.types.arrays import FloatArray, IntArray
@@ -79,7 +79,7 @@ def count_pairs_within(
 
 def _sum_of_blocks(count: Callable[[slice], FloatArray], length: int, blocks: int) -> FloatArray:
     """Sum up what is counted in blocks of clusters; whole and half numbers, so exactly."""
-    block = max(-(-length // max(blocks, 1)), LEAST_BLOCK)
+    block = block_length(length, max(blocks, 1), LEAST_BLOCK)
     return np.asarray(reduce(np.add, map_blocks(count, length, block)))
 
 

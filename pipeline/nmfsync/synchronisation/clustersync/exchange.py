@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmfsync.runtime.compiled import compiled, inlined
-from nmfsync.runtime.threads import map_blocks
+from nmfsync.runtime.threads import block_length, map_blocks
 from nmfsync.synchronisation.clustersync.division import divide_anew
 from nmfsync.synchronisation.clustersync.graph import MatchGraph
 from nmfsync.synchronisation.clustersync.members import add_member, list_members, remove_member
@@ -103,13 +103,12 @@ def exchange_between_clusters(
     if len(label) >= LARGE:
         clusters = list_members(label)
         tried, due = np.flatnonzero(due & (clusters.head >= 0)), np.zeros(len(label), np.bool_)
-        block = max(-(-len(tried) // BLOCKS), 1)
 
         def try_all(part: slice) -> None:
             buffers = _make_buffers(graph)
             _try_all(tried[part], graph, prices, clusters, changed, due, *buffers)
 
-        map_blocks(try_all, len(tried), block)
+        map_blocks(try_all, len(tried), block_length(len(tried), BLOCKS))
     return exchange_due(graph, prices, label, changed, due)
 
 
